@@ -1,0 +1,1 @@
+"""Environments: tasks with executable tools and a verifier."""

@@ -1,0 +1,1 @@
+"""Policies: local models, chat servers, scripted replays."""

@@ -1,0 +1,4 @@
+def test_import() -> None:
+    import seal
+
+    assert seal.__version__
