@@ -6,7 +6,7 @@ An environment is written once against `Environment` and `Session`; a policy onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -115,6 +115,18 @@ class Session(Protocol):
 
 
 @runtime_checkable
+class Documented(Protocol):
+    """A session whose tools have rules that the offered specifications leave out.
+
+    What an interface may teach comes from here: the documentation is public, but not shown in the bare environment.
+    """
+
+    def documentation(self) -> Mapping[str, ToolSpec]:
+        """The full specification of every tool by name, offered or not."""
+        ...
+
+
+@runtime_checkable
 class Environment(Protocol):
     """A source of tasks and sessions.
 
@@ -193,12 +205,14 @@ class Conversation:
         tools_shown: Tools offered from the start, as shown.
         tools_bare: The same without cues.
         messages: So far; the last one is never an assistant's when a policy is asked to continue.
+        task_id: The task that is being played.
         seed: Identifies this conversation's randomness: (run seed, round, prompt, sample).
     """
 
     tools_shown: tuple[ToolSpec, ...]
     tools_bare: tuple[ToolSpec, ...]
     messages: list[Message] = field(default_factory=list)
+    task_id: str = ""
     seed: tuple[int, ...] = ()
 
     @property

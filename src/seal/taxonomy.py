@@ -61,11 +61,11 @@ PRIORITY: tuple[Label, ...] = (
     Label.INVALID_TOOL_CALL,
     Label.ARGUMENT_MISMATCH,
     Label.STATE_MISMATCH,
-    Label.INSTANCE_MISMATCH,
     Label.RECOVERY_FAILURE,
     Label.EMPTY_TURN_MODEL_RESPONSE,
     Label.MISSING_TOOL_CALL,
     Label.RESPONSE_MISMATCH,
+    Label.INSTANCE_MISMATCH,
     Label.CORRECT_ABSTENTION,
     Label.PASS,
     Label.UNDETERMINED,
@@ -73,8 +73,9 @@ PRIORITY: tuple[Label, ...] = (
 """Which label is dominant when several apply, highest first.
 
 The six labels of Table 5 stand in the table's order. Ours: the labels that leave the profile come first;
-`spurious_tool_call` applies only to turns where no call was right, and there it is the whole story; the two labels
-that Table 6 adds stand beside their nearest of Table 5.
+`spurious_tool_call` applies only to turns where no call was right, and there it is the whole story; the empty turn
+stands beside its nearest of Table 5; an inherited state (`instance_mismatch`) explains a turn only when nothing of its
+own does.
 """
 
 

@@ -1,0 +1,272 @@
+"""The catalogue of cues and the texts that they show (section 3.3).
+
+Each cue names the failures that turn it on. A text may depend on a tool's documentation and on the model's own failed
+call; it never names the tool to call next, nor the value to write, except values that the public documentation allows
+for *every* call of that tool.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Literal
+
+from seal.taxonomy import Label
+from seal.types import FaultKind, MalformedCall, ToolCall, ToolResult, ToolSpec, ViolationKind
+
+_LONGEST = 300
+"""Characters of a schema note, so that a cue cannot crowd out the task."""
+
+
+class CueKind(StrEnum):
+    """The three kinds of eq 9."""
+
+    SCHEMA = "schema"
+    """phi_schema: beside a tool's description."""
+    ERROR = "error"
+    """phi_err: after a failed call."""
+    CAPABILITY = "capability"
+    """phi_cap: a guideline in the system message."""
+
+
+Aspect = Literal["required", "values", "format", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """One cue.
+
+    Attributes:
+        id: Its name in recipes, states and traces.
+        kind: Where it appears.
+        labels: Failures that turn it on.
+        text: The guideline, or what the cue does, in one line.
+        aspect: For schema cues: what of the documentation it spells out.
+    """
+
+    id: str
+    kind: CueKind
+    labels: tuple[Label, ...]
+    text: str
+    aspect: Aspect = ""
+
+
+_CATALOGUE = (
+    Cue(
+        "schema.required",
+        CueKind.SCHEMA,
+        (Label.ARGUMENT_MISMATCH,),
+        "spells out which arguments are required",
+        "required",
+    ),
+    Cue(
+        "schema.values",
+        CueKind.SCHEMA,
+        (Label.ARGUMENT_MISMATCH,),
+        "spells out types, allowed values, ranges and formats",
+        "values",
+    ),
+    Cue(
+        "schema.format",
+        CueKind.SCHEMA,
+        (Label.INVALID_TOOL_CALL,),
+        "says how a call of the tool is written",
+        "format",
+    ),
+    Cue(
+        "err.constraint",
+        CueKind.ERROR,
+        (Label.ARGUMENT_MISMATCH,),
+        "after refused arguments: which constraint was broken and how such an error is repaired",
+    ),
+    Cue(
+        "err.recovery",
+        CueKind.ERROR,
+        (Label.RECOVERY_FAILURE,),
+        "after a tool's error: what kind of error it is and how such an error is repaired",
+    ),
+    Cue(
+        "err.format",
+        CueKind.ERROR,
+        (Label.INVALID_TOOL_CALL,),
+        "after an unreadable call or an unknown tool: what was wrong with it, and which tools are offered",
+    ),
+    Cue(
+        "cap.act",
+        CueKind.CAPABILITY,
+        (Label.MISSING_TOOL_CALL, Label.EMPTY_TURN_MODEL_RESPONSE),
+        "When one of the tools serves the request, call it; do not answer from memory or stop halfway.",
+    ),
+    Cue(
+        "cap.caution",
+        CueKind.CAPABILITY,
+        (Label.SPURIOUS_TOOL_CALL,),
+        "When no tool fits, or the user has not given a value that a tool needs, make no call: say what is missing.",
+    ),
+    Cue(
+        "cap.state",
+        CueKind.CAPABILITY,
+        (Label.STATE_MISMATCH,),
+        "Before you change something, check the current state, and change only what was asked.",
+    ),
+    Cue(
+        "cap.complete",
+        CueKind.CAPABILITY,
+        (Label.RESPONSE_MISMATCH,),
+        "Obtain every piece of information that was asked for before you end your turn.",
+    ),
+    Cue(
+        "cap.scope",
+        CueKind.CAPABILITY,
+        (Label.SPURIOUS_TOOL_CALL, Label.INVALID_TOOL_CALL),
+        "Use only the tools that are offered now, by their exact names.",
+    ),
+)
+
+CUES: Mapping[str, Cue] = MappingProxyType({cue.id: cue for cue in _CATALOGUE})
+"""Every cue by id."""
+
+
+def describe_constraints(documentation: ToolSpec, aspect: Aspect) -> str:
+    """Put one aspect of a tool's public documentation into words (phi_schema).
+
+    Args:
+        documentation: The tool's full specification.
+        aspect: `required`, `values` or `format`.
+
+    Returns:
+        A sentence, or "" when the documentation has nothing to say.
+    """
+    properties: Mapping[str, Any] = documentation.parameters.get("properties", {})
+    required: Sequence[str] = documentation.parameters.get("required", ())
+    if aspect == "required":
+        return _cut(f"Required: {', '.join(required)}." if required else "All arguments are optional.")
+    if aspect == "values":
+        notes = [f"{name}: {note}" for name, schema in properties.items() if (note := _constraint(schema))]
+        return _cut(f"Arguments: {'; '.join(notes)}." if notes else "")
+    if aspect == "format":
+        names = ", ".join(properties) or "none"
+        return _cut(f"Call it as {documentation.name} with arguments by name ({names}).")
+    return ""
+
+
+def _constraint(schema: Mapping[str, Any]) -> str:
+    parts = []
+    if isinstance(schema.get("type"), str):
+        parts.append(schema["type"])
+    if "const" in schema:
+        parts.append(f"always {json.dumps(schema['const'], ensure_ascii=False)}")
+    if "enum" in schema:
+        parts.append("one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"]))
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        parts.append(f"from {low} to {high}")
+    elif low is not None:
+        parts.append(f"at least {low}")
+    elif high is not None:
+        parts.append(f"at most {high}")
+    if "pattern" in schema:
+        parts.append(f"matching {schema['pattern']}")
+    if isinstance(schema.get("format"), str):
+        parts.append(f"in the format {schema['format']}")
+    if isinstance(schema.get("items"), Mapping) and (inner := _constraint(schema["items"])):
+        parts.append(f"of {inner}")
+    return " ".join(parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4].rstrip() + " ..."
+
+
+_REPAIRS: Mapping[ViolationKind, str] = MappingProxyType(
+    {
+        ViolationKind.REQUIRED: "add it, with a value from the conversation or from an earlier result",
+        ViolationKind.UNKNOWN: "leave it out or use the documented name",
+        ViolationKind.TYPE: "write the value with the documented type",
+        ViolationKind.ENUM: "choose one of the allowed values",
+        ViolationKind.RANGE: "choose a value inside the bounds",
+        ViolationKind.FORMAT: "write the value in the documented form",
+        ViolationKind.STRUCTURE: "follow the documented structure",
+    }
+)
+"""How each class of violation is repaired, whatever the tool."""
+
+
+def error_hint(
+    call: ToolCall | MalformedCall,
+    result: ToolResult,
+    documentation: ToolSpec | None,
+    offered: Sequence[str],
+    active: Sequence[str],
+) -> str:
+    """The hint after a failed call (phi_err): the constraint that it broke and how such an error is repaired.
+
+    Args:
+        call: The model's own call.
+        result: Its result, with fault and violations.
+        documentation: The tool's full specification; None for an unknown tool.
+        offered: Names of the tools on offer.
+        active: Ids of the cues that are shown.
+
+    Returns:
+        One line, or "" when the call went well or no active cue speaks to its failure.
+    """
+    if result.fault is None:
+        return ""
+    if isinstance(call, MalformedCall):
+        return unread_hint([call], active)
+    cue, hint = _HINTS[result.fault.kind]
+    return _cut(hint(call, result, documentation, offered)) if cue in active else ""
+
+
+def _unknown_tool(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
+    return f"Hint: there is no tool {call.name!r} now. Offered: {', '.join(offered)}."
+
+
+def _constraint_broken(
+    call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
+) -> str:
+    if result.violations:
+        notes = [f"{violation.message}: {_REPAIRS[violation.kind]}" for violation in result.violations]
+        return f"Hint: {'; '.join(notes)}. Then call it again."
+    note = ""
+    if documentation is not None:
+        note = describe_constraints(documentation, "values") or describe_constraints(documentation, "required")
+    return " ".join(
+        filter(None, ("Hint: the arguments do not fit this tool.", note, "Correct them and call it again."))
+    )
+
+
+def _tool_refused(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
+    return (
+        "Hint: the tool ran and refused. Compare its message with the arguments and the current state, "
+        "look up what is uncertain, then call it again with what you found."
+    )
+
+
+def _too_slow(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
+    return "Hint: the tool took too long. Call it again with smaller numbers or less data."
+
+
+_Hint = Callable[[ToolCall, ToolResult, ToolSpec | None, Sequence[str]], str]
+
+_HINTS: Mapping[FaultKind, tuple[str, _Hint]] = MappingProxyType(
+    {
+        FaultKind.MALFORMED: ("err.format", _unknown_tool),
+        FaultKind.UNKNOWN_TOOL: ("err.format", _unknown_tool),
+        FaultKind.ARGUMENTS: ("err.constraint", _constraint_broken),
+        FaultKind.TOOL: ("err.recovery", _tool_refused),
+        FaultKind.DEADLINE: ("err.recovery", _too_slow),
+    }
+)
+"""Which cue speaks to which fault, and what it says."""
+
+
+def unread_hint(unread: Sequence[MalformedCall], active: Sequence[str]) -> str:
+    """The hint about calls that could not be read (phi_err); "" when there are none or the cue is off."""
+    if not unread or "err.format" not in active:
+        return ""
+    return _cut(f"Hint: a call could not be read: {unread[0].reason}. Write each call in the documented format.")

@@ -1,0 +1,239 @@
+"""Psi: one dominant label a turn, by ordered pure rules over recorded evidence (section 3.2, eqs 5-6, table 5).
+
+Nothing is replayed and no simulator is touched: the rules read what the rollout recorded. Each rule looks for one kind
+of sign and returns `Signal`s with their evidence. All signals are kept; the dominant label is the one of highest
+priority among the signals that the turn did not repair.
+
+How a turn gets its label:
+
+1. It was not reached, or its verifier failed: `unreached`, `verifier_error`.
+2. No call was right there: `correct_abstention` or, with any call or attempt at one, `spurious_tool_call`.
+3. The verifier accepts it: `pass`, whatever was repaired on the way.
+4. The verifier rejects it: the dominant label among its unrepaired signals.
+5. There is no reference: the dominant label among unrepaired signals that need none, else `undetermined`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from seal.taxonomy import Label, dominant
+from seal.types import (
+    Diagnosis,
+    FaultKind,
+    Finish,
+    MalformedCall,
+    Signal,
+    StateDifference,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    Turn,
+    TurnDiagnosis,
+    TurnVerdict,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call with its place and result: what the rules read."""
+
+    step: int
+    call: ToolCall | MalformedCall
+    result: ToolResult | None
+
+    @property
+    def clean(self) -> bool:
+        """Whether it was executed without a fault."""
+        return self.result is not None and self.result.fault is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """Everything about one turn."""
+
+    turn: Turn
+    verdict: TurnVerdict
+    calls: tuple[_Call, ...]
+
+    @property
+    def readable(self) -> list[_Call]:
+        return [c for c in self.calls if isinstance(c.call, ToolCall)]
+
+
+def diagnose(trajectory: Trajectory) -> Diagnosis:
+    """Label every turn of a trajectory, unreached turns included.
+
+    Args:
+        trajectory: A finished episode with its recorded evidence.
+
+    Returns:
+        One `TurnDiagnosis` per user turn of the task (`trajectory.n_turns` of them, or as many as were played if that
+        is more).
+    """
+    played = [_diagnose_turn(turn, failed=trajectory.finish is Finish.FAILED) for turn in trajectory.turns]
+    unreached = range(len(trajectory.turns), trajectory.n_turns)
+    label = Label.VERIFIER_ERROR if trajectory.finish is Finish.FAILED and not played else Label.UNREACHED
+    return Diagnosis((*played, *(TurnDiagnosis(i, label if i == 0 else Label.UNREACHED) for i in unreached)))
+
+
+def _diagnose_turn(turn: Turn, *, failed: bool) -> TurnDiagnosis:
+    if turn.verdict is None:
+        return TurnDiagnosis(turn.index, Label.VERIFIER_ERROR if failed else Label.UNREACHED)
+    calls = tuple(
+        _Call(i, call, result)
+        for i, step in enumerate(turn.steps)
+        for call, result in zip(step.generation.calls, step.results, strict=True)
+    )
+    evidence = _Evidence(turn, turn.verdict, calls)
+    signals = tuple(signal for rule in RULES for signal in rule(evidence))
+    return TurnDiagnosis(turn.index, _label(evidence, signals), signals)
+
+
+def _label(evidence: _Evidence, signals: Sequence[Signal]) -> Label:
+    verdict = evidence.verdict
+    if verdict.expects_calls is False:
+        return Label.SPURIOUS_TOOL_CALL if evidence.calls else Label.CORRECT_ABSTENTION
+    if verdict.passed:
+        return Label.PASS
+    standing = {signal.label for signal in signals if not signal.repaired}
+    if verdict.passed is None:
+        return dominant(standing) if standing else Label.UNDETERMINED
+    return dominant(standing) if standing else Label.RESPONSE_MISMATCH
+
+
+# The rules. Each is pure; the order is the order in which signals are listed.
+
+
+def _malformed(evidence: _Evidence) -> Iterator[Signal]:
+    """Something that set out to be a call and cannot be read as one."""
+    for item in evidence.calls:
+        if isinstance(item.call, MalformedCall):
+            repaired = any(
+                later.clean and (item.call.name is None or later.call.name == item.call.name)
+                for later in evidence.readable
+                if later.step > item.step
+            )
+            yield Signal(Label.INVALID_TOOL_CALL, item.call.reason, item.step, tool=item.call.name, repaired=repaired)
+
+
+def _not_offered(evidence: _Evidence) -> Iterator[Signal]:
+    """A call to a tool that this turn does not offer."""
+    for item in evidence.readable:
+        unknown = (
+            item.result is not None
+            and item.result.fault is not None
+            and (item.result.fault.kind is FaultKind.UNKNOWN_TOOL)
+        )
+        if unknown or item.call.name not in evidence.turn.tools:
+            repaired = any(
+                later.clean and later.call.name in evidence.turn.tools
+                for later in evidence.readable
+                if later.step > item.step
+            )
+            yield Signal(
+                Label.INVALID_TOOL_CALL,
+                f"tool {item.call.name!r} is not offered",
+                item.step,
+                tool=item.call.name,
+                repaired=repaired,
+            )
+
+
+def _arguments(evidence: _Evidence) -> Iterator[Signal]:
+    """Arguments that break the tool's public schema, or that the tool refused by name, type or form."""
+    for item in evidence.readable:
+        if item.result is None:
+            continue
+        fault = item.result.fault
+        refused = fault is not None and fault.kind is FaultKind.ARGUMENTS
+        repaired = any(
+            later.call.name == item.call.name and later.clean and later.result and not later.result.violations
+            for later in evidence.readable
+            if later.step > item.step
+        )
+        for violation in item.result.violations:
+            yield Signal(
+                Label.ARGUMENT_MISMATCH,
+                violation.message,
+                item.step,
+                tool=item.call.name,
+                argument=str(violation.path[0]) if violation.path else None,
+                violation=violation.kind,
+                repaired=repaired,
+            )
+        if refused and fault is not None and not item.result.violations:
+            yield Signal(Label.ARGUMENT_MISMATCH, fault.message, item.step, tool=item.call.name, repaired=repaired)
+
+
+def _recovery(evidence: _Evidence) -> Iterator[Signal]:
+    """An error was reported, the turn went on, and no later call of the same tool succeeded."""
+    last = len(evidence.turn.steps) - 1
+    for item in evidence.readable:
+        fault = item.result.fault if item.result is not None else None
+        if fault is None:
+            continue
+        repaired = any(
+            later.clean and later.call.name == item.call.name for later in evidence.readable if later.step > item.step
+        )
+        if repaired or item.step < last:
+            yield Signal(Label.RECOVERY_FAILURE, fault.message, item.step, tool=item.call.name, repaired=repaired)
+
+
+def _state(evidence: _Evidence) -> Iterator[Signal]:
+    """The state differs from the reference's: by this turn's own calls, or because an earlier turn left it wrong."""
+    verdict = evidence.verdict
+    new = [d for d in verdict.differences if d not in verdict.inherited]
+    if new and verdict.state_changed:
+        yield Signal(Label.STATE_MISMATCH, _places(new))
+    elif verdict.differences and not new:
+        yield Signal(Label.INSTANCE_MISMATCH, f"inherited from an earlier turn: {_places(verdict.differences)}")
+
+
+def _missing(evidence: _Evidence) -> Iterator[Signal]:
+    """Calls were needed: none was made, or some tool of the reference was never called."""
+    verdict = evidence.verdict
+    if not verdict.expects_calls or verdict.passed:
+        return
+    if not evidence.readable:
+        yield Signal(Label.EMPTY_TURN_MODEL_RESPONSE, "the turn needed calls and made none")
+    elif verdict.missing_tools:
+        yield Signal(
+            Label.MISSING_TOOL_CALL,
+            f"never called in this turn: {', '.join(verdict.missing_tools)}",
+            tool=verdict.missing_tools[0],
+        )
+
+
+def _response(evidence: _Evidence) -> Iterator[Signal]:
+    """Information that the calls had to bring is missing."""
+    if evidence.verdict.missing_observations and not evidence.verdict.passed:
+        missing = evidence.verdict.missing_observations
+        yield Signal(Label.RESPONSE_MISMATCH, f"{len(missing)} needed observation(s) never obtained: {missing[0]}")
+
+
+def _spurious(evidence: _Evidence) -> Iterator[Signal]:
+    """A call, or an attempt at one, in a turn where none was right."""
+    if evidence.verdict.expects_calls is False and evidence.calls:
+        names = ", ".join(item.call.name or "(unreadable)" for item in evidence.calls)
+        yield Signal(Label.SPURIOUS_TOOL_CALL, f"no call was right here, but: {names}", evidence.calls[0].step)
+
+
+RULES: tuple[Callable[[_Evidence], Iterator[Signal]], ...] = (
+    _malformed,
+    _not_offered,
+    _arguments,
+    _recovery,
+    _state,
+    _missing,
+    _response,
+    _spurious,
+)
+"""Psi's rules in order."""
+
+
+def _places(differences: Sequence[StateDifference]) -> str:
+    first = differences[0]
+    more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+    return f"{first.place} is {first.actual}, expected {first.expected}{more}"

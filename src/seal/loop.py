@@ -1,0 +1,214 @@
+"""Algorithm 1 on one screen (section 3.5).
+
+Notation: t the round, Omega_t the interface, tau a trajectory, r(tau) its verified reward, Z(tau) its labels, C_t the
+profile, rho the labels' utilities, w_j the weight of trajectory j. The policy update itself (eqs 12 and 16) is the
+engine's: it gets the trajectories and their weights, and hands back a better policy for the next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from seal.diagnose import diagnose
+from seal.errors import ConfigError
+from seal.exposure import Exposure
+from seal.interface import Interface, InterfaceOptions, evolve, start
+from seal.profile import History, Profile, aggregate
+from seal.rollout import BARE, Episode, rollout
+from seal.task import Environment, Policy, Task
+from seal.taxonomy import Label
+from seal.types import Diagnosis, Trajectory
+from seal.weights import Weighted, WeightOptions, adapt, starting_utilities, weigh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopOptions:
+    """What the method does around the policy update.
+
+    Attributes:
+        group_size: G, rollouts a prompt.
+        rounds: T, for schedules over the course of training.
+        interface: Which cues, and how they evolve.
+        exposure: Which share of the rollouts sees them.
+        weights: How labels weigh on advantages.
+        seed: Of everything random here.
+    """
+
+    group_size: int = 8
+    rounds: int = 1
+    interface: InterfaceOptions = field(default_factory=InterfaceOptions)
+    exposure: Exposure = field(default_factory=Exposure)
+    weights: WeightOptions = field(default_factory=WeightOptions)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.group_size < 2:
+            raise ConfigError(f"group_size must be at least 2 (an advantage compares rollouts), got {self.group_size}")
+        if self.rounds < 1:
+            raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the loop carries from round to round, beside the policy.
+
+    Attributes:
+        round: t, the round to be played next.
+        interface: Omega_t.
+        history: C_0 .. C_t-1, windowed.
+        utilities: rho.
+    """
+
+    round: int
+    interface: Interface
+    history: History
+    utilities: Mapping[Label, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object, for checkpoints."""
+        return {
+            "round": self.round,
+            "interface": self.interface.to_json(),
+            "history": self.history.to_json(),
+            "utilities": {str(label): value for label, value in self.utilities.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> State:
+        """Inverse of `to_json`."""
+        return cls(
+            data["round"],
+            Interface.from_json(data["interface"]),
+            History.from_json(data["history"]),
+            {Label(label): value for label, value in data["utilities"].items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Everything that one round produced, for the update and for the log. Lists have length B = prompts x G.
+
+    Attributes:
+        index: t.
+        trajectories: tau_j with r(tau_j) inside.
+        diagnoses: Z(tau_j).
+        cued: Whether tau_j saw the interface.
+        weights: w_j.
+        profile: C_t, of all ranks.
+        interface: Omega_t, the one that was shown.
+        exposure: Share of rollouts that were to see it.
+        seconds: Wall time by stage: rollout, diagnose, profile, weights, evolve.
+    """
+
+    index: int
+    trajectories: list[Trajectory]
+    diagnoses: list[Diagnosis]
+    cued: list[bool]
+    weights: list[Weighted]
+    profile: Profile
+    interface: Interface
+    exposure: float
+    seconds: dict[str, float]
+
+    @property
+    def rewards(self) -> list[float | None]:
+        """r(tau_j); None for unscored trajectories."""
+        return [trajectory.verdict.reward for trajectory in self.trajectories]
+
+
+def begin(options: LoopOptions) -> State:
+    """The state before the first round."""
+    return State(0, start(options.interface), History(), starting_utilities(options.weights))
+
+
+def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: int = 0) -> list[Episode]:
+    """Turn a batch into episodes: who plays what, and who sees Omega_t.
+
+    Args:
+        tasks: Length B, every task repeated G times in a row.
+        state: t and Omega_t.
+        options: G, the exposure and the seed.
+        offset: Position of the first row in the whole batch, when several ranks share one.
+    """
+    presenter = state.interface.presenter()
+    progress = state.round / options.rounds
+    group = options.group_size
+    episodes = []
+    for row, task in enumerate(tasks, offset):
+        prompt, sample = divmod(row, group)
+        cued = options.exposure.cued(
+            progress, group_size=group, seed=options.seed, round_index=state.round, prompt=prompt
+        )
+        shown = presenter if state.interface.active and cued[sample] else BARE
+        episodes.append(Episode(task, sample, shown, seed=(options.seed, state.round + 1, prompt, sample)))
+    return episodes
+
+
+def one_round(
+    environment: Environment,
+    tasks: Sequence[Task],
+    policy: Policy,
+    state: State,
+    options: LoopOptions,
+    *,
+    gather: Callable[[Profile], Profile] = lambda profile: profile,
+    offset: int = 0,
+    on_trajectory: Callable[[Trajectory], None] | None = None,
+) -> tuple[Round, State]:
+    """Algorithm 1 without the policy update: roll out, verify, diagnose, aggregate, weigh, evolve.
+
+    Args:
+        environment: E.
+        tasks: The batch, length B, every task repeated G times in a row.
+        policy: pi_theta_t.
+        state: What the round before left.
+        options: The method's options.
+        gather: Adds up the profiles of all ranks.
+        offset: Position of this rank's first row in the whole batch.
+        on_trajectory: Told of every finished episode.
+
+    Returns:
+        The round, for the update and the log, and the state for round t + 1.
+    """
+    clock = _Clock()
+    episodes = deal(tasks, state, options, offset=offset)
+    taus = rollout(environment, episodes, policy, on_trajectory=on_trajectory)  # tau ~ P(E_Omega_t, pi_theta_t), r(tau)
+    clock.lap("rollout")
+    zs = [diagnose(tau) for tau in taus]  # Z(tau), eqs 5-6
+    clock.lap("diagnose")
+    c = gather(aggregate(zip(taus, zs, strict=True)))  # C_t, eq 14
+    history = state.history.add(c)
+    clock.lap("profile")
+    rewards = [tau.verdict.reward for tau in taus]
+    w = weigh(zs, rewards, state.utilities, options.weights, seed=options.seed * 1_000_003 + state.round)  # eqs 10-11
+    utilities = adapt(state.utilities, c, options.weights)
+    clock.lap("weights")
+    omega = evolve(state.interface, history, options.interface)  # Omega_t+1, eq 15
+    clock.lap("evolve")
+    played = Round(
+        index=state.round,
+        trajectories=taus,
+        diagnoses=zs,
+        cued=[episode.presenter is not BARE for episode in episodes],
+        weights=w,
+        profile=c,
+        interface=state.interface,
+        exposure=options.exposure.share(state.round / options.rounds),
+        seconds=clock.seconds,
+    )
+    return played, State(state.round + 1, omega, history, utilities)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = perf_counter()
+        self.seconds[stage] = now - self._last
+        self._last = now

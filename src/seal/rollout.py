@@ -1,0 +1,342 @@
+"""The multi-turn loop: environments and policies meet here, and evidence is recorded once (section 3.1, eq 13).
+
+An episode is a small state machine (`_Run`) that is fed one generation at a time. Two drivers feed it: *lockstep* for a
+local model, which wants every open conversation in one batch, and *threads* for a server, which wants many requests
+in flight. Both give the same trajectories for the same generations.
+
+What the policy sees passes through a `Presenter` (Omega of eq 9). The default, `BARE`, is the identity; this module
+does not know any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from seal.errors import Blame, EpisodeFailed, Failure, InfrastructureFailure, boundary
+from seal.schema import violations
+from seal.task import Conversation, Documented, Environment, Message, Policy, Session, Task
+from seal.types import (
+    Fault,
+    FaultKind,
+    Finish,
+    Generation,
+    MalformedCall,
+    Step,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Trajectory,
+    Turn,
+    TurnVerdict,
+    Verdict,
+)
+
+
+class Presenter(Protocol):
+    """Observation in, observation out (eq 9). Its arguments hold no reference answer, so it cannot leak one."""
+
+    @property
+    def version(self) -> str | None:
+        """Names the interface in traces; None for the bare environment."""
+        ...
+
+    def system(self, text: str | None) -> str | None:
+        """The system message."""
+        ...
+
+    def tool(self, spec: ToolSpec, documentation: ToolSpec) -> ToolSpec:
+        """A tool on offer; `documentation` is its full public specification."""
+        ...
+
+    def user(self, text: str, unread: Sequence[MalformedCall]) -> str:
+        """A user message; `unread` are malformed calls of the turn before, to which the environment said nothing."""
+        ...
+
+    def result(
+        self, call: ToolCall | MalformedCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
+    ) -> str:
+        """The text of a call's result."""
+        ...
+
+
+class _Bare:
+    """The identity: what the environment says is what the policy sees."""
+
+    version: str | None = None
+
+    def system(self, text: str | None) -> str | None:
+        return text
+
+    def tool(self, spec: ToolSpec, documentation: ToolSpec) -> ToolSpec:
+        return spec
+
+    def user(self, text: str, unread: Sequence[MalformedCall]) -> str:
+        return text
+
+    def result(
+        self, call: ToolCall | MalformedCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
+    ) -> str:
+        return result.raw
+
+
+BARE: Presenter = _Bare()
+"""The original environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One rollout to be played.
+
+    Attributes:
+        task: The task.
+        sample: Which of the task's rollouts this is.
+        presenter: What stands between environment and policy.
+        seed: Identifies the policy's randomness in this episode.
+    """
+
+    task: Task
+    sample: int = 0
+    presenter: Presenter = BARE
+    seed: tuple[int, ...] = ()
+
+
+class _Run:
+    """The state machine of one episode. `done` once `trajectory()` may be asked."""
+
+    def __init__(self, environment: Environment, episode: Episode, policy_name: str) -> None:
+        self.episode = episode
+        self.conversation = Conversation((), (), task_id=episode.task.id, seed=episode.seed)
+        self.done = False
+        self._environment = environment
+        self._policy_name = policy_name
+        self._session: Session | None = None
+        self._documentation: dict[str, ToolSpec] = {}
+        self._offered: dict[str, ToolSpec] = {}
+        self._n_turns = 0
+        self._turns: list[Turn] = []
+        self._user: tuple[str, str] = ("", "")
+        self._steps: list[Step] = []
+        self._unread: tuple[MalformedCall, ...] = ()
+        self._finish = Finish.COMPLETED
+        self._failure: Failure | None = None
+        self._verdict = Verdict(None)
+        self._guard(self._begin)
+
+    def advance(self, generation: Generation | None) -> None:
+        """Take the policy's next message; None says that the context is full."""
+        self._guard(lambda: self._advance(generation))
+
+    def fail(self, failure: Failure) -> None:
+        """End the episode unscored."""
+        self._failure = failure
+        self._verdict = Verdict(None, failure.kind, failure.message)
+        if self._user != ("", "") and not self.done:
+            self._record(None)
+        self._finish, self.done = Finish.FAILED, True
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.close()
+
+    def trajectory(self) -> Trajectory:
+        """The finished record."""
+        task = self.episode.task
+        return Trajectory(
+            task_id=task.id,
+            category=task.category,
+            sample=self.episode.sample,
+            tools=tuple(self._offered.values()),
+            turns=tuple(self._turns),
+            n_turns=self._n_turns,
+            verdict=self._verdict,
+            finish=self._finish,
+            interface=self.episode.presenter.version,
+            failure=self._failure,
+            environment=self._environment.name,
+            policy=self._policy_name,
+        )
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        try:
+            with boundary(Blame.ENVIRONMENT):
+                act()
+        except EpisodeFailed as error:
+            self.fail(error.failure)
+
+    def _begin(self) -> None:
+        session = self._session = self._environment.open(self.episode.task)
+        self._n_turns = session.n_turns
+        if isinstance(session, Documented):
+            self._documentation = dict(session.documentation())
+        system = session.system_message()
+        shown = self.episode.presenter.system(system)
+        if system or shown:
+            self.conversation.messages.append(Message("system", shown or "", system or ""))
+        self._begin_turn(session)
+
+    def _begin_turn(self, session: Session) -> None:
+        text = session.user_message()
+        if text is None:
+            self._end(session, Finish.COMPLETED)
+            return
+        new = tuple(spec for spec in session.tools() if spec.name not in self._offered)
+        self._offered.update((spec.name, spec) for spec in new)
+        presenter = self.episode.presenter
+        new_shown = tuple(presenter.tool(spec, self._documented(spec)) for spec in new)
+        shown = presenter.user(text, self._unread)
+        self._user, self._steps, self._unread = (text, shown), [], ()
+        if self._turns:
+            self.conversation.messages.append(Message("user", shown, text, new_shown, new))
+        else:
+            self.conversation.tools_shown, self.conversation.tools_bare = new_shown, new
+            self.conversation.messages.append(Message("user", shown, text))
+
+    def _documented(self, spec: ToolSpec) -> ToolSpec:
+        return self._documentation.get(spec.name, spec)
+
+    def _advance(self, generation: Generation | None) -> None:
+        session = self._session
+        assert session is not None
+        if generation is None:
+            self._end_turn(session, Finish.TOKEN_LIMIT)
+            return
+        self.conversation.messages.append(Message("assistant", generation.text, generation.text, generation=generation))
+        results = tuple(self._execute(session, call, position) for position, call in enumerate(generation.calls))
+        self._steps.append(Step(generation, results))
+        self._unread += tuple(
+            call
+            for call, result in zip(generation.calls, results, strict=True)
+            if isinstance(call, MalformedCall) and result is None
+        )
+        if not any(result is not None for result in results):
+            self._end_turn(session, None)
+        elif len(self._steps) > self._environment.max_steps:
+            self._end_turn(session, Finish.STEP_LIMIT)
+
+    def _execute(self, session: Session, call: ToolCall | MalformedCall, position: int) -> ToolResult | None:
+        if isinstance(call, MalformedCall):
+            if self._environment.malformed == "end_turn":
+                return None
+            raw = f"Error: {call.reason}"
+            result = ToolResult(raw, raw, Fault(FaultKind.MALFORMED, call.reason))
+            spec = None
+        else:
+            result = session.call(call)
+            spec = self._offered.get(call.name)
+            if spec is not None:
+                spec = self._documented(spec)
+                result = replace(result, violations=violations(spec, call.arguments))
+        result = replace(result, shown=self.episode.presenter.result(call, result, spec, tuple(self._offered)))
+        self.conversation.messages.append(
+            Message(
+                "tool",
+                result.shown,
+                result.raw,
+                call=call if isinstance(call, ToolCall) else None,
+                call_index=position,
+            )
+        )
+        return result
+
+    def _end_turn(self, session: Session, limit: Finish | None) -> None:
+        verdict = session.end_turn(forced=limit is not None)
+        self._record(verdict)
+        if limit is not None:
+            self._end(session, limit)
+        elif self._environment.early_stop and verdict.passed is False and len(self._turns) < self._n_turns:
+            self._end(session, Finish.EARLY_STOP)
+        else:
+            self._begin_turn(session)
+
+    def _record(self, verdict: TurnVerdict | None) -> None:
+        raw, shown = self._user
+        index = len(self._turns)
+        self._turns.append(Turn(index, raw, shown, tuple(self._offered), tuple(self._steps), verdict))
+        self._user, self._steps = ("", ""), []
+
+    def _end(self, session: Session, finish: Finish) -> None:
+        self._verdict = session.verdict()
+        self._finish, self.done, self._session = finish, True, None
+        session.close()
+
+
+def rollout(
+    environment: Environment,
+    episodes: Sequence[Episode],
+    policy: Policy,
+    *,
+    on_trajectory: Callable[[Trajectory], None] | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> list[Trajectory]:
+    """Play episodes to their end.
+
+    Args:
+        environment: Where.
+        episodes: What to play.
+        policy: Who plays. With `concurrency` 1 it gets all open conversations in one call, otherwise one at a time from
+            up to `concurrency` threads.
+        on_trajectory: Told of every finished episode, in the order of finishing, from the calling thread.
+        on_step: Told after every batch of a lockstep policy how many episodes are still open.
+
+    Returns:
+        One trajectory per episode, in the order of `episodes`. Failures of environment or infrastructure are in the
+        trajectories, unscored; errors of the caller are raised.
+    """
+    if policy.concurrency > 1:
+        return _in_threads(environment, episodes, policy, on_trajectory)
+    runs = [_Run(environment, episode, policy.name) for episode in episodes]
+    told = [False] * len(runs)
+    while True:
+        if on_trajectory is not None:
+            for i, run in enumerate(runs):
+                if run.done and not told[i]:
+                    told[i] = True
+                    on_trajectory(run.trajectory())
+        active = [run for run in runs if not run.done]
+        if on_step is not None:
+            on_step(len(active))
+        if not active:
+            return [run.trajectory() for run in runs]
+        try:
+            generations = policy.generate([run.conversation for run in active])
+        except InfrastructureFailure as error:
+            failure = Failure(Blame.INFRASTRUCTURE, type(error).__name__, str(error))
+            for run in active:
+                run.fail(failure)
+            continue
+        for run, generation in zip(active, generations, strict=True):
+            run.advance(generation)
+
+
+def _play(environment: Environment, episode: Episode, policy: Policy) -> Trajectory:
+    run = _Run(environment, episode, policy.name)
+    while not run.done:
+        try:
+            (generation,) = policy.generate([run.conversation])
+        except InfrastructureFailure as error:
+            run.fail(Failure(Blame.INFRASTRUCTURE, type(error).__name__, str(error)))
+        else:
+            run.advance(generation)
+    return run.trajectory()
+
+
+def _in_threads(
+    environment: Environment,
+    episodes: Sequence[Episode],
+    policy: Policy,
+    on_trajectory: Callable[[Trajectory], None] | None,
+) -> list[Trajectory]:
+    finished: dict[int, Trajectory] = {}
+    with ThreadPoolExecutor(max_workers=policy.concurrency, thread_name_prefix="seal-rollout") as pool:
+        futures = {pool.submit(_play, environment, episode, policy): i for i, episode in enumerate(episodes)}
+        try:
+            for future in as_completed(futures):
+                trajectory = finished[futures[future]] = future.result()
+                if on_trajectory is not None:
+                    on_trajectory(trajectory)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [finished[i] for i in range(len(episodes))]

@@ -1,0 +1,324 @@
+"""Traces: versioned JSON Lines of everything that was seen (appendix C.4).
+
+One line is one JSON object with a `record` name. Files are only ever appended to, whole lines at a time; a process that
+is killed in the middle of a line leaves a tail that readers skip and writers cut off before they go on. Small state
+files are replaced atomically.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from seal.errors import DataError, StorageError
+from seal.types import Diagnosis, Trajectory
+
+VERSION = 1
+"""Version of the trace format."""
+
+T = TypeVar("T")
+
+
+def dumps(value: object) -> bytes:
+    """Serialise plain data, dataclasses and enums to one line of JSON with sorted mapping keys, without the newline."""
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, int):
+        return str(value)  # beyond 64 bits; JSON readers differ on such numbers
+    raise TypeError(f"cannot write {type(value).__name__} to a trace")
+
+
+def load(cls: type[T], data: object, *, where: str = "record") -> T:
+    """Build a frozen dataclass from parsed JSON: the inverse of `dumps` for the records of `seal.types`.
+
+    Args:
+        cls: The dataclass.
+        data: Parsed JSON.
+        where: Names the place in error messages.
+
+    Raises:
+        DataError: If the data does not fit, with the path of the first misfit.
+    """
+    value = _load(cls, data, where)
+    assert isinstance(value, cls)
+    return value
+
+
+def _load(kind: Any, data: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if kind is Any or kind is object:
+        return data
+    if origin in (typing.Union, types.UnionType):
+        return _load_union(kind, data, where)
+    if origin is tuple:
+        (item, *_rest) = typing.get_args(kind)
+        if not isinstance(data, list):
+            raise DataError(f"{where}: expected a list, got {type(data).__name__}")
+        return tuple(_load(item, element, f"{where}[{i}]") for i, element in enumerate(data))
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(data, dict):
+            raise DataError(f"{where}: expected an object, got {type(data).__name__}")
+        return data
+    if _is_record(kind):
+        return _load_dataclass(kind, data, where)
+    if issubclass(kind, Enum):
+        try:
+            return kind(data)
+        except ValueError:
+            raise DataError(f"{where}: {data!r} is not one of {[str(member.value) for member in kind]}") from None
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if not isinstance(data, kind):
+        raise DataError(f"{where}: expected {kind.__name__}, got {type(data).__name__}")
+    return data
+
+
+def _load_union(kind: Any, data: Any, where: str) -> Any:
+    options = [option for option in typing.get_args(kind) if option is not type(None)]
+    if data is None and len(options) < len(typing.get_args(kind)):
+        return None
+    if isinstance(data, dict):
+        for option in options:
+            if _is_record(option) and set(data) == set(_fields(option)):
+                return _load(option, data, where)
+    return _load(options[0], data, where)
+
+
+def _is_record(kind: Any) -> typing.TypeGuard[type]:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
+@cache
+def _fields(kind: type) -> Mapping[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {item.name: hints[item.name] for item in dataclasses.fields(kind)}
+
+
+def _load_dataclass(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise DataError(f"{where}: expected an object ({kind.__name__}), got {type(data).__name__}")
+    expected = _fields(kind)
+    unknown = sorted(set(data) - set(expected))
+    if unknown:
+        raise DataError(f"{where}: unknown field {unknown[0]!r} for {kind.__name__}")
+    try:
+        return kind(**{name: _load(expected[name], value, f"{where}.{name}") for name, value in data.items()})
+    except TypeError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Traced:
+    """A trajectory as it stands in a trace.
+
+    Attributes:
+        trajectory: What happened.
+        diagnosis: Why.
+        round: Round of training; None outside training.
+        weight: w_j; None outside training.
+        advantage: A_j before weighting; None outside training.
+        reliance: r, summed over the sampled tokens; None for a rollout without cues.
+    """
+
+    trajectory: Trajectory
+    diagnosis: Diagnosis
+    round: int | None = None
+    weight: float | None = None
+    advantage: float | None = None
+    reliance: float | None = None
+
+
+class LineWriter:
+    """Appends JSON lines to a file, each in one write; the file is whole after every call."""
+
+    def __init__(self, path: Path) -> None:
+        """Open for appending; a torn last line of a killed process is cut off.
+
+        Raises:
+            StorageError: If the file cannot be written.
+        """
+        self.path = path
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab", buffering=0)
+            size = _whole_length(path)
+            if size < path.stat().st_size:
+                os.truncate(path, size)
+
+    def write(self, *records: object) -> None:
+        """Append one line per record.
+
+        Raises:
+            StorageError: If the disk is full; what was written before is intact.
+        """
+        start = self.path.stat().st_size
+        try:
+            with writing(self.path):
+                block = b"".join(dumps(record) + b"\n" for record in records)
+                while block:
+                    block = block[self._file.write(block) :]
+        except StorageError:
+            os.truncate(self.path, start)
+            raise
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        self._file.close()
+
+    def __enter__(self) -> LineWriter:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def trace_record(traced: Traced) -> dict[str, object]:
+    """The line of a trajectory."""
+    return {"record": "trajectory", "version": VERSION, **{f: getattr(traced, f) for f in _fields(Traced)}}
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) of a JSON Lines file; a torn last line is skipped.
+
+    Raises:
+        DataError: For a line in the middle that is no JSON object.
+        StorageError: If the file cannot be read.
+    """
+    with writing(path, "read"), path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                data = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise DataError(f"{path}:{number}: not JSON: {error}") from None
+            if not isinstance(data, dict):
+                raise DataError(f"{path}:{number}: expected a JSON object, got {type(data).__name__}")
+            yield number, data
+
+
+def read_traces(path: Path) -> Iterator[Traced]:
+    """Yield the trajectories of a trace file.
+
+    Raises:
+        DataError: If a line is not of this format, with file and line.
+    """
+    for number, data in read_lines(path):
+        where = f"{path}:{number}"
+        if data.get("record") != "trajectory":
+            raise DataError(f"{where}: expected a record of kind 'trajectory', got {data.get('record')!r}")
+        if data.get("version") != VERSION:
+            raise DataError(f"{where}: trace version {data.get('version')!r}; this release reads version {VERSION}")
+        yield load(Traced, {k: v for k, v in data.items() if k not in ("record", "version")}, where=where)
+
+
+def truncate_lines(path: Path, keep: int) -> None:
+    """Cut a JSON Lines file to its first `keep` lines: what a resumed run does with lines past its checkpoint."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        length = sum(len(line) for _, line in zip(range(keep), file, strict=False))
+    with writing(path):
+        os.truncate(path, length)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace a file in one step: it holds either the old content or the new, whatever happens.
+
+    Raises:
+        StorageError: If it cannot be written; the old file is intact.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace a JSON file atomically, indented for reading.
+
+    Raises:
+        StorageError: If it cannot be written; the old file is intact.
+    """
+    write_atomic(
+        path, orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n"
+    )
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        DataError: If it is no JSON.
+        StorageError: If it cannot be read.
+    """
+    with writing(path, "read"):
+        content = path.read_bytes()
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"{path}: not JSON: {error}") from None
+
+
+class writing:  # noqa: N801 -- reads as a verb: `with writing(path):`
+    """Turn operating-system errors about `path` into one clear `StorageError`."""
+
+    def __init__(self, path: Path, verb: str = "write") -> None:
+        self._path, self._verb = path, verb
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
+            raise StorageError(f"cannot {self._verb} {self._path}: {_advice(error)}") from error
+
+
+def _advice(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    advice = {
+        errno.ENOSPC: "free some space and run the same command again; what was written before is intact",
+        errno.EACCES: "choose a directory that you may write to",
+        errno.EROFS: "choose a directory on a writable disk",
+        errno.ENOENT: "check the path",
+        errno.ENOTDIR: "a part of the path is a file, not a directory",
+    }.get(error.errno or 0)
+    return f"{reason}; {advice}" if advice else reason
+
+
+def _whole_length(path: Path) -> int:
+    """Bytes up to and including the last newline."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        position = size
+        while position > 0:
+            step = min(65536, position)
+            file.seek(position - step)
+            found = file.read(step).rfind(b"\n")
+            if found >= 0:
+                return position - step + found + 1
+            position -= step
+    return 0
