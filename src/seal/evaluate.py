@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from seal.diagnose import diagnose
+from seal.labels import diagnose
 from seal.errors import Failure
 from seal.profile import Profile, aggregate
 from seal.rollout import Episode, rollout

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from seal.diagnose import diagnose
+from seal.labels import diagnose
 from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import Interface, InterfaceOptions, evolve, start

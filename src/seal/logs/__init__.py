@@ -1,0 +1,1 @@
+"""Logs that people already have: read, labelled and summarised (`seal diagnose`)."""
