@@ -197,7 +197,7 @@ class Message:
     call_index: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Conversation:
     """What a policy is given: append-only, so a policy may keep what it computed for a prefix (a KV cache).
 
