@@ -1,0 +1,187 @@
+"""One episode: `seal.task.Session` over the simulators, with the official checker's verdict and more evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+
+from seal.envs.bfcl.blueprint import Blueprint, ReferenceTurn
+from seal.envs.bfcl.state import MAX_DIFFERENCES, differences, fingerprint, same
+from seal.envs.bfcl.wording import PREFIX
+from seal.errors import EnvironmentFailure
+from seal.types import Fault, FaultKind, StateDifference, ToolCall, ToolResult, ToolSpec, TurnVerdict, Verdict
+
+EMPTY_TURN = "multi_turn:empty_turn_model_response"
+"""Calls were needed and none was made."""
+STATE_MISMATCH = "multi_turn:instance_state_mismatch"
+"""A simulator's public state is not the reference's."""
+RESPONSE_MISMATCH = "multi_turn:execution_response_mismatch"
+"""Something that the reference's calls of this turn returned was never returned to the policy."""
+FORCE_TERMINATED = "multi_turn:force_terminated"
+"""Fewer turns were played than the task has."""
+IRRELEVANCE = "multi_turn:irrelevance_error:decoder_success"
+"""A call in a turn that needs none; only with `score_abstention`."""
+
+_SHOWN = 120
+
+
+class BFCLSession:
+    """An episode of one task. Not for use from two threads at once; different sessions are independent.
+
+    Args:
+        blueprint: The task.
+        enforce_tools: Refuse calls of tools that are not on offer (deviation; officially they run).
+        score_abstention: Fail turns that need no call when one is made (deviation; officially they pass).
+        early_stop: The environment ends episodes at the first failed turn.
+    """
+
+    def __init__(self, blueprint: Blueprint, *, enforce_tools: bool, score_abstention: bool, early_stop: bool) -> None:
+        self.n_turns = len(blueprint.entry.messages)
+        self._blueprint = blueprint
+        self._enforce_tools = enforce_tools
+        self._score_abstention = score_abstention
+        self._early_stop = early_stop
+        self._machine = blueprint.machine()
+        self._turn = -1
+        self._open = False
+        self._closed = False
+        self._forced = False
+        self._called: list[str] = []
+        self._seen: Counter[str] = Counter()
+        self._prints: dict[str, object] = {}
+        self._touched: set[str] = set()
+        self._differences: tuple[StateDifference, ...] = ()
+        self._failures: list[TurnVerdict] = []
+        self._ended = 0
+
+    def system_message(self) -> str | None:
+        """None: the benchmark has no system message for models with native tool calls."""
+        return None
+
+    def tools(self) -> Sequence[ToolSpec]:
+        """The tools on offer in the current turn."""
+        return self._blueprint.offers[max(self._turn, 0)]
+
+    def user_message(self) -> str | None:
+        """Begin the next turn; None after the last one and after a forced end, which officially ends the episode.
+
+        Raises:
+            EnvironmentFailure: If the turn before has not been ended, or the session is closed.
+        """
+        if self._closed or self._open:
+            raise EnvironmentFailure("a turn was begun " + ("in a closed session" if self._closed else "inside a turn"))
+        if self._forced or self._turn + 1 >= self.n_turns:
+            return None
+        self._turn += 1
+        self._open = True
+        self._called = []
+        self._touched = set()
+        return self._blueprint.entry.messages[self._turn]
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call.
+
+        Raises:
+            EnvironmentFailure: Outside a turn.
+        """
+        if not self._open:
+            raise EnvironmentFailure("a call was made outside a turn")
+        self._called.append(call.name)
+        if self._enforce_tools and all(call.name != spec.name for spec in self.tools()):
+            message = f"name '{call.name}' is not defined"
+            text: str = PREFIX + message
+            fault: Fault | None = Fault(FaultKind.UNKNOWN_TOOL, message)
+        else:
+            owner = self._machine.owner(call.name)
+            if owner is not None:
+                self._touched.add(owner)
+            text, fault = self._machine.execute(call)
+        self._seen[text] += 1
+        return ToolResult(text, text, fault)
+
+    def end_turn(self, *, forced: bool = False) -> TurnVerdict:
+        """Check the turn, whether or not an earlier one failed.
+
+        Raises:
+            EnvironmentFailure: Outside a turn.
+        """
+        if not self._open:
+            raise EnvironmentFailure("a turn was ended that had not begun")
+        self._open = False
+        self._forced = forced
+        self._ended += 1
+        verdict = self._check(self._blueprint.reference[self._turn])
+        self._differences = verdict.differences
+        if not verdict.passed:
+            self._failures.append(verdict)
+        return verdict
+
+    def _check(self, reference: ReferenceTurn) -> TurnVerdict:
+        changed = self._state_changed()
+        unequal = [owner for owner in reference.states if not self._equal(owner, reference)]
+        found = tuple(islice((d for owner in unequal for d in self._differences_of(owner, reference)), MAX_DIFFERENCES))
+        missing = tuple((Counter(reference.observations) - self._seen).elements())
+        kind: str | None = None
+        detail = ""
+        if not reference.calls:
+            if self._called and self._score_abstention:
+                kind, detail = IRRELEVANCE, f"{self._called[0]!r} was called in a turn that needs no call"
+        elif not self._called:
+            kind, detail = EMPTY_TURN, f"no call was made; the reference makes {len(reference.calls)}"
+        elif unequal:
+            kind, detail = STATE_MISMATCH, f"the state of {', '.join(unequal)} is not the reference's"
+        elif missing:
+            kind = RESPONSE_MISMATCH
+            detail = f"{len(missing)} of {len(reference.observations)} results were never obtained"
+        before = set(self._differences)
+        needed = Counter(call.name for call in reference.calls) - Counter(self._called)
+        return TurnVerdict(
+            passed=kind is None,
+            kind=kind,
+            expects_calls=bool(reference.calls),
+            differences=found,
+            inherited=tuple(difference for difference in found if difference in before),
+            state_changed=changed,
+            missing_observations=tuple(text if len(text) <= _SHOWN else text[:_SHOWN] + "..." for text in missing),
+            missing_tools=tuple(needed.elements()),
+            detail=detail,
+        )
+
+    def _state_changed(self) -> bool:
+        changed = False
+        for owner in self._touched:
+            instance = self._machine.instances.get(owner)
+            if instance is None:
+                continue
+            before = self._prints.get(owner, self._blueprint.prototypes[owner].fingerprint)
+            self._prints[owner] = after = fingerprint(instance)
+            changed = changed or before != after
+        return changed
+
+    def _equal(self, owner: str, reference: ReferenceTurn) -> bool:
+        instance = self._machine.instances.get(owner)
+        if instance is None:
+            if owner in reference.untouched:
+                return True
+            instance = self._blueprint.prototypes[owner].instance
+        return same(instance, reference.states[owner])
+
+    def _differences_of(self, owner: str, reference: ReferenceTurn) -> Sequence[StateDifference]:
+        instance = self._machine.instances.get(owner, self._blueprint.prototypes[owner].instance)
+        return tuple(islice(differences(owner, instance, reference.states[owner]), MAX_DIFFERENCES))
+
+    def verdict(self) -> Verdict:
+        """The official result over what has been played: 1 if every turn of the task was played and passed, else 0."""
+        first = self._failures[0] if self._failures else None
+        if self._ended < self.n_turns and not (first is not None and self._early_stop):
+            return Verdict(0.0, FORCE_TERMINATED, f"{self._ended} of {self.n_turns} turns were played")
+        if first is not None:
+            return Verdict(0.0, first.kind, first.detail)
+        return Verdict(1.0)
+
+    def close(self) -> None:
+        """Let go of the simulators."""
+        self._closed = True
+        self._open = False
+        self._machine.instances.clear()
