@@ -60,7 +60,7 @@ class ModelConfig:
 
     Attributes:
         source: A directory, a hub id, `smollm2`, or `package:NAME` (see `seal.models.load`).
-        dtype: Of the weights.
+        dtype: Of the computation. Weights that are trained stay in float32; the others (under LoRA) are kept in it.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
         dialect: How tool calls are written: `auto` (from the chat template), `hermes`, `llama3`, `pythonic`.
         max_context: Tokens; an episode that would outgrow it ends.
@@ -153,6 +153,7 @@ class UpdateConfig:
         score_on: The context in which sampled tokens are scored: `shown`, as the policy saw it; `bare`, without cues;
             `both`, half each. Rollouts without cues are the same in all three.
         cued_failures: `keep`, or `drop`: rollouts that failed in spite of cues give no gradient.
+        gradient_checkpointing: Trade time for memory.
     """
 
     learning_rate: float = 1e-6
@@ -169,6 +170,7 @@ class UpdateConfig:
     scale_rewards: Literal["group", "batch", "none"] = "group"
     score_on: Literal["shown", "bare", "both"] = "shown"
     cued_failures: Literal["keep", "drop"] = "keep"
+    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -213,12 +215,14 @@ class OutputConfig:
         save_every: Rounds between two checkpoints.
         keep: Checkpoints kept beside the best one, at least 2 so that a crash while saving loses nothing.
         traces: Write every rollout to `traces/`.
+        reliance: Measure how much cued rollouts lean on their cues; costs a forward pass over each of them.
         report_to: Experiment trackers, through TRL: `trackio`, `wandb`, `tensorboard`.
     """
 
     save_every: int = 1
     keep: int = 2
     traces: bool = True
+    reliance: bool = True
     report_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

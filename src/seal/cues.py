@@ -218,8 +218,9 @@ def error_hint(
         return ""
     if isinstance(call, MalformedCall):
         return unread_hint([call], active)
-    cue, hint = _HINTS[result.fault.kind]
-    return _cut(hint(call, result, documentation, offered)) if cue in active else ""
+    if FAULT_CUES[result.fault.kind] not in active:
+        return ""
+    return _cut(_HINTS[result.fault.kind](call, result, documentation, offered))
 
 
 def _unknown_tool(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
@@ -253,16 +254,25 @@ def _too_slow(call: ToolCall, result: ToolResult, documentation: ToolSpec | None
 
 _Hint = Callable[[ToolCall, ToolResult, ToolSpec | None, Sequence[str]], str]
 
-_HINTS: Mapping[FaultKind, tuple[str, _Hint]] = MappingProxyType(
+_HINTS: Mapping[FaultKind, _Hint] = MappingProxyType(
     {
-        FaultKind.MALFORMED: ("err.format", _unknown_tool),
-        FaultKind.UNKNOWN_TOOL: ("err.format", _unknown_tool),
-        FaultKind.ARGUMENTS: ("err.constraint", _constraint_broken),
-        FaultKind.TOOL: ("err.recovery", _tool_refused),
-        FaultKind.DEADLINE: ("err.recovery", _too_slow),
+        FaultKind.UNKNOWN_TOOL: _unknown_tool,
+        FaultKind.ARGUMENTS: _constraint_broken,
+        FaultKind.TOOL: _tool_refused,
+        FaultKind.DEADLINE: _too_slow,
     }
 )
-"""Which cue speaks to which fault, and what it says."""
+
+FAULT_CUES: Mapping[FaultKind, str] = MappingProxyType(
+    {
+        FaultKind.MALFORMED: "err.format",
+        FaultKind.UNKNOWN_TOOL: "err.format",
+        FaultKind.ARGUMENTS: "err.constraint",
+        FaultKind.TOOL: "err.recovery",
+        FaultKind.DEADLINE: "err.recovery",
+    }
+)
+"""Which error cue speaks to which fault."""
 
 
 def unread_hint(unread: Sequence[MalformedCall], active: Sequence[str]) -> str:

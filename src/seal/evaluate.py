@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from seal.labels import diagnose
 from seal.errors import Failure
+from seal.labels import diagnose
 from seal.profile import Profile, aggregate
 from seal.rollout import Episode, rollout
 from seal.stats import Estimate, wilson

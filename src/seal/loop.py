@@ -7,18 +7,19 @@ engine's: it gets the trajectories and their weights, and hands back a better po
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from seal.labels import diagnose
 from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import Interface, InterfaceOptions, evolve, start
+from seal.labels import diagnose
 from seal.profile import History, Profile, aggregate
 from seal.rollout import BARE, Episode, rollout
-from seal.task import Environment, Policy, Task
+from seal.task import Environment, Policy, Task, TaskSet
 from seal.taxonomy import Label
 from seal.types import Diagnosis, Trajectory
 from seal.weights import Weighted, WeightOptions, adapt, starting_utilities, weigh
@@ -123,6 +124,33 @@ class Round:
 def begin(options: LoopOptions) -> State:
     """The state before the first round."""
     return State(0, start(options.interface), History(), starting_utilities(options.weights))
+
+
+def schedule(tasks: TaskSet, *, rounds: int, prompts: int, seed: int) -> list[Task]:
+    """Which tasks each round trains on: passes over the set, shuffled anew each pass, cut into rounds.
+
+    Args:
+        tasks: The training tasks.
+        rounds: T.
+        prompts: Tasks a round.
+        seed: Of the shuffles.
+
+    Returns:
+        T x prompts tasks, round by round.
+
+    Raises:
+        ConfigError: If there are fewer tasks than a round needs.
+    """
+    if len(tasks) < prompts:
+        raise ConfigError(
+            f"a round needs {prompts} different tasks, but split {tasks.name!r} has {len(tasks)}; "
+            "lower rollout.prompts or use a larger split"
+        )
+    generator = random.Random(f"seal-schedule-{seed}")
+    order: list[Task] = []
+    while len(order) < rounds * prompts:
+        order.extend(generator.sample(tasks.tasks, len(tasks)))
+    return order[: rounds * prompts]
 
 
 def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: int = 0) -> list[Episode]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import types
 import typing
@@ -30,8 +31,40 @@ T = TypeVar("T")
 
 
 def dumps(value: object) -> bytes:
-    """Serialise plain data, dataclasses and enums to one line of JSON with sorted mapping keys, without the newline."""
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    """Serialise plain data, dataclasses and enums to one line of JSON with sorted mapping keys, without the newline.
+
+    Model text can hold integers beyond 64 bits and lone surrogates, which orjson refuses; such records are written by
+    the standard library.
+    """
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return json.dumps(_tree(value), sort_keys=True, separators=(",", ":")).encode()
+
+
+def loads(text: bytes) -> Any:
+    """Parse one line of JSON written by `dumps`.
+
+    Raises:
+        ValueError: If it is no JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
+
+
+def _tree(value: object) -> object:
+    """Plain containers of JSON values, for the standard library."""
+    if _is_record(type(value)):
+        return {name: _tree(getattr(value, name)) for name in _fields(type(value))}
+    if isinstance(value, Mapping):
+        return {str(key): _tree(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tree(item) for item in value]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return _tree(_plain(value))
 
 
 def _plain(value: object) -> object:
@@ -39,8 +72,6 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    if isinstance(value, int):
-        return str(value)  # beyond 64 bits; JSON readers differ on such numbers
     raise TypeError(f"cannot write {type(value).__name__} to a trace")
 
 
@@ -205,8 +236,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.endswith(b"\n"):
                 return
             try:
-                data = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
+                data = loads(line)
+            except ValueError as error:
                 raise DataError(f"{path}:{number}: not JSON: {error}") from None
             if not isinstance(data, dict):
                 raise DataError(f"{path}:{number}: expected a JSON object, got {type(data).__name__}")
@@ -304,6 +335,7 @@ def _advice(error: OSError) -> str:
         errno.EACCES: "choose a directory that you may write to",
         errno.EROFS: "choose a directory on a writable disk",
         errno.ENOENT: "check the path",
+        errno.EEXIST: "a part of the path is a file, not a directory",
         errno.ENOTDIR: "a part of the path is a file, not a directory",
     }.get(error.errno or 0)
     return f"{reason}; {advice}" if advice else reason

@@ -1,0 +1,154 @@
+"""From a run's configuration to TRL's: every default that matters is set here on purpose."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from seal.config import RunConfig
+from seal.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from seal.engines.trl.trainer import Events, SealTrainer
+    from seal.loop import State
+
+
+def build_trainer(
+    config: RunConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    order: list[str],
+    state: State,
+    events: Events,
+    checkpoints: Path,
+) -> SealTrainer:
+    """Build the trainer.
+
+    Args:
+        config: The run.
+        model: The starting policy.
+        tokenizer: Its tokenizer, with a padding token.
+        order: Task ids, rounds x prompts of them.
+        state: The loop's state.
+        events: The run's side of a round.
+        checkpoints: Where checkpoints go.
+
+    Raises:
+        ConfigError: If the sizes do not fit the number of processes.
+    """
+    from datasets import Dataset  # noqa: PLC0415 -- takes seconds to import
+    from transformers import PrinterCallback  # noqa: PLC0415
+
+    from seal.engines.trl.trainer import SealTrainer  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # known: the version is pinned
+        trainer = SealTrainer(
+            config=config,
+            state=state,
+            events=events,
+            filler=tokenizer.eos_token_id,
+            model=model,
+            processing_class=tokenizer,
+            args=grpo_config(config, checkpoints, device=model.device.type),
+            train_dataset=Dataset.from_dict({"prompt": order}),
+            peft_config=_lora(config),
+        )
+    trainer.remove_callback(PrinterCallback)
+    rows = config.rollout.prompts * config.rollout.group_size
+    if config.update.score_on == "both" and (rows // trainer.accelerator.num_processes) % config.rollout.group_size:
+        raise ConfigError(
+            f"score_on = 'both' needs whole groups on each of the {trainer.accelerator.num_processes} processes; "
+            "choose rollout.prompts as a multiple of their number"
+        )
+    return trainer
+
+
+def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
+    """TRL's GRPOConfig for a run.
+
+    One TRL *generation batch* is one round; one optimizer step is one mini-batch of prompts. TRL computes old
+    log-probabilities itself whenever a round takes several steps, in the very context that is scored.
+    """
+    from trl import GRPOConfig  # noqa: PLC0415 -- takes seconds to import
+
+    rollout, update = config.rollout, config.update
+    world = _world_size()
+    step_rows = config.mini_batch * rollout.group_size
+    if step_rows % (update.micro_batch * world):
+        raise ConfigError(
+            f"mini_batch x group_size = {step_rows} must be a multiple of micro_batch x processes = "
+            f"{update.micro_batch} x {world}"
+        )
+    return GRPOConfig(
+        output_dir=str(checkpoints),
+        seed=config.seed,
+        # a round
+        max_steps=rollout.rounds * config.steps_per_round,
+        num_generations=rollout.group_size,
+        generation_batch_size=rollout.prompts * rollout.group_size,
+        per_device_train_batch_size=update.micro_batch,
+        gradient_accumulation_steps=step_rows // (update.micro_batch * world),
+        num_iterations=update.iterations,
+        shuffle_dataset=False,  # the order of tasks is ours, so that a resumed run continues it exactly
+        temperature=rollout.temperature,
+        max_completion_length=None if update.loss != "dr_grpo" else config.model.max_context,
+        # the loss (eq 16)
+        loss_type=update.loss,
+        scale_rewards=update.scale_rewards,
+        epsilon=update.clip,
+        beta=update.kl,
+        use_bias_correction_kl=False,
+        entropy_coef=update.entropy,
+        importance_sampling_level="token",
+        mask_truncated_completions=False,
+        # the optimizer
+        learning_rate=update.learning_rate,
+        lr_scheduler_type="constant_with_warmup" if update.warmup_rounds else "constant",
+        warmup_steps=update.warmup_rounds * config.steps_per_round,
+        weight_decay=update.weight_decay,
+        max_grad_norm=update.max_grad_norm,
+        gradient_checkpointing=update.gradient_checkpointing,
+        bf16=config.model.dtype == "bfloat16",
+        fp16=config.model.dtype == "float16",
+        use_cpu=device == "cpu",
+        disable_dropout=True,
+        # logs and checkpoints
+        logging_strategy="steps",
+        logging_steps=config.steps_per_round,
+        logging_nan_inf_filter=False,
+        save_strategy="steps",
+        save_steps=config.output.save_every * config.steps_per_round,
+        save_total_limit=config.output.keep,
+        eval_strategy="no",
+        report_to=list(config.output.report_to) or "none",
+        disable_tqdm=True,
+        log_completions=False,
+        dataloader_num_workers=0,
+        remove_unused_columns=False,
+    )
+
+
+def _world_size() -> int:
+    from accelerate import PartialState  # noqa: PLC0415 -- imports torch
+
+    return int(PartialState().num_processes)
+
+
+def _lora(config: RunConfig) -> Any:
+    if not config.lora.enabled:
+        return None
+    from peft import LoraConfig  # noqa: PLC0415 -- imports torch
+
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=config.lora.r,
+        lora_alpha=config.lora.alpha,
+        lora_dropout=config.lora.dropout,
+        target_modules=list(config.lora.targets) or "all-linear",
+    )

@@ -1,0 +1,59 @@
+"""From trajectories to the token rows that the loss reads. Free of torch.
+
+Every trajectory keeps two renderings of its context, with cues and without, around the same sampled tokens. `score_on`
+chooses the one in which they are scored:
+
+- `shown`: as the policy saw it, on-policy.
+- `bare`: without cues. Sampling with cues and scoring without is off-policy: the exact importance ratio
+  pi(token | bare) / pi(token | shown) is left out, since it suppresses exactly the successes that carry what the cue
+  taught. The gradient is that of imitating, in the bare context, the successes found with help. The size of the
+  approximation is logged as the reliance r.
+- `both`: half each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from seal.loop import Round
+from seal.tokens import TokenRow, trajectory_tokens
+from seal.types import Trajectory
+
+View = Literal["shown", "bare"]
+ScoreOn = Literal["shown", "bare", "both"]
+
+
+def make_row(trajectory: Trajectory, view: View, *, filler: int) -> TokenRow:
+    """Lay a trajectory out for the trainer, which needs a prompt and a completion of at least one id each.
+
+    Args:
+        trajectory: With token records.
+        view: Which rendering of the context.
+        filler: A token id that stands, masked, for episodes without any sample (unscored ones).
+    """
+    return trajectory_tokens(trajectory, view) or TokenRow((filler,), (filler,), (0,), (0.0,), (0,))
+
+
+def scored_views(played: Round, score_on: ScoreOn) -> list[tuple[View, View]]:
+    """The first and the last rendering in which each rollout is scored: two different ones only for `both`.
+
+    Returns:
+        By rollout, length B. A rollout without cues has only one rendering, whatever is asked.
+    """
+    views: dict[ScoreOn, tuple[View, View]] = {
+        "shown": ("shown", "shown"),
+        "bare": ("bare", "bare"),
+        "both": ("shown", "bare"),
+    }
+    return [views[score_on] if cued else views["shown"] for cued in played.cued]
+
+
+def token_weights(row: TokenRow, turns: Sequence[float]) -> list[float]:
+    """One weight per completion token: its turn's weight on sampled ids, 0 elsewhere.
+
+    Args:
+        row: With C completion ids.
+        turns: Weights by turn; turns that were never reached have no token.
+    """
+    return [turns[turn] if sampled else 0.0 for turn, sampled in zip(row.turns, row.mask, strict=True)]

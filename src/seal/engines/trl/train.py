@@ -1,0 +1,352 @@
+"""A training run: configuration in; checkpoints, rounds and traces out.
+
+The order of a round: play (Algorithm 1), update (TRL), validate in the bare environment, write the round's line, save.
+Everything random hangs on (seed, round, prompt, sample), so a run that is killed and resumed ends with the same weights
+as one that was not.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from seal.config import RunConfig
+from seal.engines.progress import Reporter, Silent
+from seal.engines.records import round_record, summarise_reliance
+from seal.engines.rundir import STATE, RunDirectory, read_state
+from seal.envs import make
+from seal.evaluate import Evaluation, evaluate, summarise
+from seal.labels import diagnose
+from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
+from seal.profile import Profile
+from seal.rollout import Episode, rollout
+from seal.task import Environment, TaskSet
+from seal.trace import Traced, write_json, writing
+
+if TYPE_CHECKING:
+    from seal.engines.trl.trainer import SealTrainer
+    from seal.models.chat import ChatFormat
+    from seal.models.local import LocalPolicy
+
+
+def train(
+    config: RunConfig, run_dir: Path, *, resume: bool = False, reporter: Reporter | None = None
+) -> dict[str, Any]:
+    """Train a policy.
+
+    Args:
+        config: Everything that is to be decided.
+        run_dir: Where results go; see `seal.engines.rundir`.
+        resume: Continue an interrupted run from its last whole checkpoint.
+        reporter: Told of progress.
+
+    Returns:
+        The summary, as in summary.json.
+
+    Raises:
+        ConfigError: If the configuration cannot be used.
+        MissingError: If a model, data or a run to resume is not there.
+        StorageError: If the disk is full or not writable; continue with `resume` when there is room.
+    """
+    environment = make(config.environment.name, **config.environment.options)
+    tasks = environment.tasks(config.environment.train).take(config.environment.train_tasks)
+    order = schedule(tasks, rounds=config.rollout.rounds, prompts=config.rollout.prompts, seed=config.seed)
+    validation = None
+    if config.evaluation.every:
+        validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
+    with RunDirectory(run_dir, config, resume=resume) as directory:
+        run = _Run(config, directory, environment, validation, reporter or Silent())
+        return run.train([task.id for task in order])
+
+
+@dataclass(slots=True)
+class _Measured:
+    """What a run has measured so far; stored in every checkpoint beside the loop's state."""
+
+    before: dict[str, Any] | None = None
+    last: dict[str, Any] | None = None
+    best: dict[str, Any] | None = None
+    best_round: int | None = None
+    seconds: float = 0.0
+
+
+class _Run:
+    """The run's side of every round (`seal.engines.trl.trainer.Events`)."""
+
+    trainer: SealTrainer
+    chat: ChatFormat
+
+    def __init__(
+        self,
+        config: RunConfig,
+        directory: RunDirectory,
+        environment: Environment,
+        validation: TaskSet | None,
+        reporter: Reporter,
+    ) -> None:
+        self.config = config
+        self.directory = directory
+        self.environment = environment
+        self.validation = validation
+        self.reporter = reporter
+        self.options = LoopOptions(
+            group_size=config.rollout.group_size,
+            rounds=config.rollout.rounds,
+            interface=config.interface,
+            exposure=config.exposure,
+            weights=config.weights,
+            seed=config.seed,
+        )
+        self.measured = _Measured()
+        self._round_started = perf_counter()
+        self._update_started = 0.0
+        self._played: Round | None = None
+        self._record: dict[str, Any] = {}
+        self._reliance: list[float | None] = []
+        self._advantages: list[float] = []
+
+    def train(self, order: list[str]) -> dict[str, Any]:
+        """Train from the start or from the last whole checkpoint."""
+        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
+        from seal.models.chat import ChatFormat  # noqa: PLC0415
+        from seal.models.load import load_model  # noqa: PLC0415
+
+        self.reporter.begin("load", round_index=None, total=None)
+        state = begin(self.options)
+        checkpoint = self.directory.latest_checkpoint()
+        if checkpoint is not None:
+            stored = read_state(checkpoint)
+            state, self.measured = State.from_json(stored["loop"]), _Measured(**stored["measured"])
+            self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
+        self.directory.rewind(state.round)
+        model, tokenizer = load_model(
+            self.config.model.source,
+            dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
+            device=self.config.model.device,
+            threads=self.config.model.threads,
+        )
+        dialect = self.config.model.dialect
+        self.chat = ChatFormat(tokenizer, None if dialect == "auto" else dialect)
+        self.chat.prove()
+        self.trainer = build_trainer(
+            self.config,
+            model,
+            tokenizer,
+            order=order,
+            state=state,
+            events=self,
+            checkpoints=self.directory.checkpoints,
+        )
+        if checkpoint is None and self.validation is not None and self.config.evaluation.before:
+            self.measured.before = self._validate().to_json()
+        self._round_started = perf_counter()
+        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        return self._summarise()
+
+    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
+        """Algorithm 1 with the current policy, then how much cued rollouts lean on their cues."""
+        self.reporter.begin("rollout", round_index=state.round, total=len(task_ids))
+        with self._policy(self.config.rollout.temperature) as policy:
+            played, following = one_round(
+                self.environment,
+                [self.environment.task(task_id) for task_id in task_ids],
+                policy,
+                state,
+                self.options,
+                gather=self._gather,
+                offset=offset,
+                on_trajectory=_Count(self.reporter),
+            )
+        started = perf_counter()
+        by_turn = self._measure_reliance(played)
+        self._reliance = [sum(turns) if turns is not None else None for turns in by_turn]
+        self._played = played
+        self._record = round_record(
+            played,
+            following,
+            group_size=self.config.rollout.group_size,
+            reliance=summarise_reliance(played, by_turn),
+        )
+        self._record["seconds"] = {**played.seconds, "reliance": perf_counter() - started}
+        self.reporter.begin("update", round_index=played.index, total=None)
+        self._update_started = perf_counter()
+        return played, following
+
+    def advantages(self, values: list[float]) -> None:
+        """Remember A_j for the trace."""
+        self._advantages = values
+
+    def updated(self, metrics: Mapping[str, float]) -> None:
+        """Validate, then write the round's line and its traces."""
+        played = self._played
+        assert played is not None
+        record, seconds = self._record, self._record.pop("seconds")
+        now = perf_counter()
+        seconds["update"], started = now - self._update_started, now
+        record["update"] = {
+            "loss": metrics.get("loss"),
+            "grad_norm": metrics.get("grad_norm"),
+            "kl": metrics.get("kl"),
+            "entropy": metrics.get("entropy"),
+            "clip_ratio": metrics.get("clip_ratio/region_mean"),
+            "learning_rate": metrics.get("learning_rate"),
+        }
+        record["validation"] = record["validation_shown"] = None
+        if self._due(played.index):
+            result = self._validate(played.index)
+            record["validation"] = self.measured.last = result.to_json()
+            if self.config.evaluation.interface_gap and played.interface.active:
+                record["validation_shown"] = self._validate_shown(played).to_json()
+            self._keep_best(played.index)
+        now = perf_counter()
+        seconds["validation"] = now - started
+        seconds["total"] = now - self._round_started
+        self.measured.seconds += seconds["total"]
+        self._round_started = now
+        record["seconds"] = seconds
+        if self.config.output.traces:
+            self.directory.write_traces(played.index, self._traced(played), rank=self.trainer.accelerator.process_index)
+        if self.trainer.accelerator.is_main_process:
+            self.directory.write_round(record)
+            self.reporter.finished_round(record)
+        self.reporter.begin("save", round_index=played.index, total=None)
+
+    def saved(self, checkpoint: Path, state: State) -> None:
+        """Make the checkpoint whole."""
+        write_json(checkpoint / STATE, {"loop": state.to_json(), "measured": asdict(self.measured)})
+
+    def _policy(self, temperature: float) -> LocalPolicy:
+        from seal.models.local import LocalPolicy  # noqa: PLC0415 -- loads torch
+
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        return LocalPolicy(
+            model,
+            self.trainer.processing_class,
+            chat=self.chat,
+            temperature=temperature,
+            max_new_tokens=self.config.rollout.max_new_tokens,
+            max_context=self.config.model.max_context,
+            batch_size=self.config.rollout.batch_size,
+            max_cached_tokens=self.config.rollout.max_cached_tokens,
+            autocast=self.config.model.dtype,
+        )
+
+    def _gather(self, profile: Profile) -> Profile:
+        """Add up the profiles of all ranks (a group can straddle ranks)."""
+        from accelerate.utils import gather_object  # noqa: PLC0415 -- loads torch
+
+        total = Profile()
+        for part in gather_object([profile.to_json()]):
+            total = total.merge(Profile.from_json(part))
+        return total
+
+    def _measure_reliance(self, played: Round) -> list[list[float] | None]:
+        if not self.config.output.reliance or not any(played.cued):
+            return [None] * len(played.trajectories)
+        from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
+
+        return reliance_by_turn(
+            self.trainer.accelerator.unwrap_model(self.trainer.model),
+            played,
+            temperature=self.config.rollout.temperature,
+            micro_batch_tokens=self.config.model.max_context * self.config.update.micro_batch,
+            autocast=self.config.model.dtype,
+        )
+
+    def _due(self, index: int) -> bool:
+        every = self.config.evaluation.every
+        return every > 0 and ((index + 1) % every == 0 or index + 1 == self.config.rollout.rounds)
+
+    def _validate(self, index: int | None = None) -> Evaluation:
+        """Bare and greedy; the evaluation module cannot show a cue."""
+        assert self.validation is not None
+        self.reporter.begin("validate", round_index=index, total=len(self.validation))
+        count = _Count(self.reporter)
+        with self._policy(0.0) as policy:
+            return summarise(
+                evaluate(
+                    self.environment,
+                    self.validation,
+                    policy,
+                    seed=self.config.seed,
+                    on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
+                    chunk=self.config.rollout.batch_size,
+                )
+            )
+
+    def _validate_shown(self, played: Round) -> Evaluation:
+        """The same tasks through the round's interface: its difference to `_validate` is the interface gap."""
+        assert self.validation is not None
+        self.reporter.begin("validate", round_index=played.index, total=len(self.validation))
+        presenter = played.interface.presenter()
+        episodes = [
+            Episode(task, 0, presenter, seed=(self.config.seed, 0, i, 0)) for i, task in enumerate(self.validation)
+        ]
+        with self._policy(0.0) as policy:
+            taus = rollout(self.environment, episodes, policy, on_trajectory=_Count(self.reporter))
+        return summarise((tau, diagnose(tau)) for tau in taus)
+
+    def _keep_best(self, index: int) -> None:
+        """Keep the checkpoint that validates best; of equals, the first."""
+        last, best = self.measured.last, self.measured.best
+        assert last is not None
+        if best is not None and last["success"] <= best["success"]:
+            return
+        self.measured.best, self.measured.best_round = last, index
+        if self.trainer.accelerator.is_main_process:
+            self._export(self.directory.checkpoints / "best")
+
+    def _export(self, target: Path) -> None:
+        """Write model and tokenizer to a directory, whole or not at all."""
+        fresh = target.with_name(f".{target.name}.new")
+        with writing(target):
+            shutil.rmtree(fresh, ignore_errors=True)
+            self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(fresh)
+            self.trainer.processing_class.save_pretrained(fresh)
+            if target.exists():
+                shutil.rmtree(target)
+            fresh.rename(target)
+
+    def _traced(self, played: Round) -> list[Traced]:
+        return [
+            Traced(tau, z, played.index, weight.trajectory, advantage, reliance)
+            for tau, z, weight, advantage, reliance in zip(
+                played.trajectories, played.diagnoses, played.weights, self._advantages, self._reliance, strict=True
+            )
+        ]
+
+    def _summarise(self) -> dict[str, Any]:
+        measured, best = self.measured, self.directory.checkpoints / "best"
+        if self.trainer.accelerator.is_main_process and not best.exists():
+            self._export(best)
+        summary = {
+            "seed": self.config.seed,
+            "rounds": self.config.rollout.rounds,
+            "seconds": measured.seconds,
+            "model": self.config.model.source,
+            "environment": self.config.environment.name,
+            "validation": {"before": measured.before, "after": measured.last, "best": measured.best},
+            "best": {
+                "round": measured.best_round,
+                "success": measured.best["success"] if measured.best is not None else None,
+            },
+            "checkpoint": str(best.relative_to(self.directory.path)),
+        }
+        if self.trainer.accelerator.is_main_process:
+            self.directory.write_summary(summary)
+        return summary
+
+
+class _Count:
+    """Counts finished episodes aloud."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter, self._done = reporter, 0
+
+    def __call__(self, _trajectory: object) -> None:
+        self._done += 1
+        self._reporter.advance(self._done)

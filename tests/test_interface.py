@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import dataclasses
+import typing
+
+import orjson
+import pytest
+
+from seal.cues import CUES, describe_constraints, error_hint
+from seal.errors import ConfigError, DataError
+from seal.interface import Interface, InterfaceOptions, Recipe, cue_labels, difference, evolve, showing, start
+from seal.profile import History, aggregate
+from seal.rollout import Presenter
+from seal.taxonomy import TABLE5, Label
+from seal.trace import dumps
+from seal.types import (
+    Diagnosis,
+    Fault,
+    FaultKind,
+    Finish,
+    MalformedCall,
+    Signal,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Trajectory,
+    TurnDiagnosis,
+    Verdict,
+    Violation,
+    ViolationKind,
+)
+
+TAU = Trajectory("t", "base", 0, (), (), 1, Verdict(0.0), Finish.COMPLETED)
+MOVE = ToolSpec(
+    "move",
+    "Moves.",
+    {
+        "type": "object",
+        "properties": {
+            "unit": {"type": "string", "enum": ["km", "mi"]},
+            "speed": {"type": "integer", "minimum": 1, "maximum": 9},
+            "mode": {"const": "fast"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["unit", "mode"],
+    },
+)
+
+
+def profile(**shares):
+    """A profile of 100 turns with these counts of standing signals."""
+    turns = []
+    for name, count in shares.items():
+        turns += [TurnDiagnosis(0, Label(name), (Signal(Label(name), "x"),))] * count
+    turns += [TurnDiagnosis(0, Label.PASS)] * (100 - len(turns))
+    return aggregate((TAU, Diagnosis((turn,))) for turn in turns)
+
+
+def run(options, *profiles):
+    interface, history, seen = start(options), History(window=1), []
+    for item in profiles:
+        history = history.add(item)
+        interface = evolve(interface, history, options)
+        seen.append(interface.active)
+    return interface, seen
+
+
+def test_recipes_start_as_they_should() -> None:
+    assert start(InterfaceOptions(recipe=Recipe.OFF)).active == ()
+    assert start(InterfaceOptions(recipe=Recipe.CLOSED_LOOP)).active == ()
+    assert all(cue.startswith("schema.") for cue in start(InterfaceOptions(recipe=Recipe.PAPER)).active)
+    assert start(InterfaceOptions(recipe=Recipe.STATIC)).active == tuple(CUES)
+
+
+def test_fixed_recipes_do_not_move() -> None:
+    options = InterfaceOptions(recipe=Recipe.PAPER)
+    interface, seen = run(options, profile(missing_tool_call=90), profile(argument_mismatch=90))
+    assert set(seen) == {start(options).active}
+    assert interface.version == 2
+
+
+@pytest.mark.parametrize("label", [*TABLE5, Label.SPURIOUS_TOOL_CALL, Label.EMPTY_TURN_MODEL_RESPONSE])
+def test_every_failure_turns_on_its_own_cues(label) -> None:
+    _, seen = run(InterfaceOptions(), profile(**{str(label): 50}))
+    assert seen[0]
+    assert all(label in CUES[cue].labels for cue in seen[0])
+    assert set(seen[0]) <= set(cue_labels()[label])
+
+
+def test_hysteresis_between_on_and_off() -> None:
+    options = InterfaceOptions(on=0.10, off=0.04, dwell=1)
+    _, seen = run(options, *(profile(recovery_failure=n) for n in (9, 10, 6, 5, 3, 6, 10)))
+    assert [bool(active) for active in seen] == [False, True, True, True, False, False, True]
+
+
+def test_dwell_keeps_a_cue_for_some_rounds() -> None:
+    _, seen = run(InterfaceOptions(dwell=3), *(profile(recovery_failure=n) for n in (20, 0, 0, 0, 20)))
+    assert [bool(active) for active in seen] == [True, True, True, False, False]
+
+
+def test_a_cue_that_does_not_help_rests_so_that_the_set_moves() -> None:
+    options = InterfaceOptions(dwell=1, patience=3, rest=2)
+    interface, seen = run(options, *[profile(recovery_failure=30)] * 6)
+    assert [bool(active) for active in seen] == [True, True, True, False, False, True]
+    assert "rests" in run(options, *[profile(recovery_failure=30)] * 4)[0].reasons["err.recovery"]
+    assert interface.version == 6
+
+
+def test_at_most_top_k_largest_first() -> None:
+    options = InterfaceOptions(top_k=2)
+    _, seen = run(options, profile(recovery_failure=10, state_mismatch=30, response_mismatch=20))
+    assert seen[0] == ("cap.state", "cap.complete")
+
+
+def test_difference_is_readable() -> None:
+    old = start(InterfaceOptions())
+    new = evolve(old, History().add(profile(recovery_failure=12)), InterfaceOptions())
+    assert difference(old, new) == ["+ err.recovery (share 12.0% reached 8%)"]
+    assert difference(new, old) == ["- err.recovery"]
+
+
+def test_state_survives_json_and_refuses_unknown_cues() -> None:
+    interface, _ = run(InterfaceOptions(), profile(recovery_failure=12))
+    data = orjson.loads(dumps(interface.to_json()))
+    assert Interface.from_json(data) == interface
+    data["states"]["err.magic"] = data["states"].pop("err.recovery")
+    with pytest.raises(DataError, match=r"err\.magic"):
+        Interface.from_json(data)
+    with pytest.raises(ConfigError, match="unknown cue"):
+        showing(["nonsense"])
+
+
+def test_constraints_come_from_the_documentation() -> None:
+    assert describe_constraints(MOVE, "required") == "Required: unit, mode."
+    assert describe_constraints(MOVE, "values") == (
+        'Arguments: unit: string one of "km", "mi"; speed: integer from 1 to 9; mode: always "fast"; '
+        "tags: array of string."
+    )
+    assert (
+        len(
+            describe_constraints(
+                ToolSpec("t", "", {"properties": {f"a{i}": {"type": "string"} for i in range(99)}}), "values"
+            )
+        )
+        <= 300
+    )
+
+
+def test_error_hints_need_a_fault_and_their_cue() -> None:
+    call = ToolCall("move", {})
+    violation = Violation(ViolationKind.REQUIRED, ("unit",), "argument 'unit' is required")
+    refused = ToolResult("no", "no", Fault(FaultKind.ARGUMENTS, "no"), (violation,))
+    hint = error_hint(call, refused, MOVE, ["move"], ["err.constraint"])
+    assert hint.startswith("Hint: argument 'unit' is required: add it")
+    assert error_hint(call, refused, MOVE, ["move"], ["err.recovery"]) == ""
+    assert error_hint(call, ToolResult("ok", "ok"), MOVE, ["move"], list(CUES)) == ""
+    tool = ToolResult("gone", "gone", Fault(FaultKind.TOOL, "gone"))
+    assert "look up what is uncertain" in error_hint(call, tool, MOVE, ["move"], ["err.recovery"])
+    unknown = ToolResult("?", "?", Fault(FaultKind.UNKNOWN_TOOL, "?"))
+    assert "Offered: move, stop" in error_hint(ToolCall("fly", {}), unknown, None, ["move", "stop"], ["err.format"])
+    bad = MalformedCall("x", "unclosed")
+    malformed = ToolResult("!", "!", Fault(FaultKind.MALFORMED, "unclosed"))
+    assert "unclosed" in error_hint(bad, malformed, None, [], ["err.format"])
+
+
+def test_no_type_that_reaches_a_cue_can_hold_a_reference_answer() -> None:
+    """A leak would need one of these types to change: none may hold a verdict, a task or a state difference."""
+    forbidden = {"TurnVerdict", "Verdict", "StateDifference", "Task", "Trajectory", "Environment", "Session"}
+
+    def names(hint, seen):
+        for inner in typing.get_args(hint):
+            names(inner, seen)
+        if isinstance(hint, type) and hint.__module__.startswith("seal") and hint.__name__ not in seen:
+            seen.add(hint.__name__)
+            if dataclasses.is_dataclass(hint):
+                for inner in typing.get_type_hints(hint).values():
+                    names(inner, seen)
+        return seen
+
+    reached: set[str] = set()
+    for method in (Presenter.system, Presenter.tool, Presenter.user, Presenter.result, evolve, error_hint):
+        for hint in typing.get_type_hints(method).values():
+            names(hint, reached)
+    assert {"ToolSpec", "ToolCall", "History", "Profile"} <= reached
+    assert not reached & forbidden
+
+
+def test_bad_thresholds() -> None:
+    for wrong in ({"on": 0.1, "off": 0.2}, {"top_k": 0}, {"cues": ("nope",)}):
+        with pytest.raises(ConfigError):
+            InterfaceOptions(**wrong)
