@@ -29,7 +29,8 @@ def test_a_run_is_made_and_taken_up_again(tmp_path) -> None:
 
 
 def test_a_run_is_not_overwritten_nor_changed_on_the_way(tmp_path) -> None:
-    RunDirectory(tmp_path, config(), resume=False).close()
+    with RunDirectory(tmp_path, config(), resume=False) as run:
+        run.write_round({"round": 0})
     with pytest.raises(ConfigError, match="not empty; continue with --resume"):
         RunDirectory(tmp_path, config(), resume=False)
     with pytest.raises(ConfigError, match="started with seed = 0, now it is 1"):
@@ -38,6 +39,15 @@ def test_a_run_is_not_overwritten_nor_changed_on_the_way(tmp_path) -> None:
         RunDirectory(tmp_path / "other", config(), resume=True)
     with pytest.raises(MissingError, match="no config"):
         read_config(tmp_path / "other")
+
+
+def test_a_run_that_never_began_may_be_begun_with_another_configuration(tmp_path) -> None:
+    RunDirectory(tmp_path, config("model.source=nonsense"), resume=False).close()
+    RunDirectory(tmp_path, config(), resume=False).close()
+    assert read_config(tmp_path) == config()
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="not empty"):
+        RunDirectory(tmp_path, config(), resume=False)
 
 
 def test_one_process_at_a_time(tmp_path) -> None:

@@ -1,1 +1,5 @@
 """The `seal` command."""
+
+from seal.cli.app import main
+
+__all__ = ["main"]

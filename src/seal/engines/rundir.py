@@ -58,7 +58,7 @@ class RunDirectory:
         try:
             if resume:
                 _same(read_config(path), config, path)
-            elif any(item.name != ".lock" for item in path.iterdir()):
+            elif _used(path):
                 raise ConfigError(f"{path} is not empty; continue with --resume or choose another directory with --run")
             write_atomic(path / "config.toml", to_toml(config).encode())
             for name in ("traces", "checkpoints"):
@@ -137,6 +137,12 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     state = read_json(checkpoint / STATE)
     assert isinstance(state, dict)
     return state
+
+
+def _used(path: Path) -> bool:
+    """Whether a directory holds more than a run that never got to its first round (a wrong model's name, say)."""
+    kept = [item for item in path.iterdir() if item.name not in (".lock", "config.toml")]
+    return any(item.name not in ("traces", "checkpoints") or any(item.iterdir()) for item in kept)
 
 
 def _lock(path: Path) -> IO[str]:

@@ -1,0 +1,93 @@
+# make setup    install everything into .venv, nothing else
+# make demo     set up, and run the main job: train a small model on this machine, evaluate it, show a transcript
+# make test     set up, and run all tests
+# make lint     ruff, mypy, import contracts
+# make parity   our BFCL against the official checker: make parity N=20000 SEED=7
+# make bench    measure, into benchmarks/results.json
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.seal-ready
+
+# The interpreter that .venv is made with; by default the first of these that can make one.
+PYTHON ?=
+PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3
+# For pip, such as --index-url or --find-links; pip's own configuration applies as well.
+PIP_OPTIONS ?=
+TORCH ?= torch==2.13.0
+# Test processes; and anything else for pytest.
+WORKERS ?= 2
+PYTEST_OPTIONS ?=
+N ?= 20000
+SEED ?= 7
+DEMO ?= runs/demo
+
+# Many small matrices: more threads than this only get in each other's way, and results repeat bit for bit.
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help setup data demo test lint format parity bench docs
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+setup: $(READY)
+
+# Torch comes first and alone, from wherever pip is configured to look; the lock is complete, so the rest is installed
+# without dependency resolution and cannot bring another torch.
+$(READY): requirements.lock pyproject.toml
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  for python in $(PYTHONS); do \
+	    if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	        >/dev/null 2>&1; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "seal needs Python 3.11, 3.12 or 3.13 with venv (looked for: $(PYTHONS)); name one with PYTHON=..." >&2; \
+	    exit 2; \
+	  fi; \
+	  echo "making $(VENV) with $$found"; \
+	  $$found -m venv --clear $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --constraint requirements.lock "$(TORCH)"
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
+	@touch $(READY)
+
+# The benchmark's data: about 5 MB into the cache directory (SEAL_CACHE moves it).
+data: setup
+	$(BIN)/seal env setup bfcl
+
+demo: data
+	@if [ -e $(DEMO)/config.toml ]; then \
+	  $(BIN)/seal train --run $(DEMO) --resume; \
+	else \
+	  $(BIN)/seal train --run $(DEMO); \
+	fi
+	$(BIN)/seal eval --model $(DEMO) --env bfcl --split held-out --tasks 8
+	$(BIN)/seal trace show $(DEMO) --limit 1
+
+test: data
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+parity: data
+	@$(BIN)/python scripts/parity_bfcl.py --episodes $(N) --seed $(SEED)
+
+bench: data
+	@$(BIN)/python benchmarks/run.py
+
+docs: setup
+	$(BIN)/python scripts/make_config_docs.py

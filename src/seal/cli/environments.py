@@ -1,0 +1,102 @@
+"""Environments for commands: built from `name` and `key=value` options, and played through by their own answers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from seal.errors import ConfigError
+from seal.task import Environment, Task
+from seal.trace import dumps
+from seal.types import ToolCall, ToolResult, ToolSpec, Verdict
+
+
+def build(name: str, options: Iterable[str] = ()) -> Environment:
+    """Build an environment from command-line options.
+
+    Args:
+        name: As in `seal env list`.
+        options: `key=value` with TOML values; a bare word counts as a string.
+
+    Raises:
+        ConfigError: If the name, an option or a value cannot be used.
+        MissingError: If its data is not installed.
+    """
+    from seal import envs  # noqa: PLC0415 -- not for --help
+
+    return envs.make(name, **parse_options(options))
+
+
+def parse_options(options: Iterable[str]) -> dict[str, Any]:
+    """Read `key=value` pairs.
+
+    Raises:
+        ConfigError: If one is not of that form.
+    """
+    parsed: dict[str, Any] = {}
+    for text in options:
+        key, equals, value = text.partition("=")
+        if not equals or not key.isidentifier():
+            raise ConfigError(f"an option reads key=value, got {text!r}")
+        try:
+            parsed[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[key] = value
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTurn:
+    """One turn of a reference answer.
+
+    Attributes:
+        index: 0-based position.
+        user: The user's message.
+        new_tools: Tools that this turn is the first to offer.
+        calls: The reference calls.
+        results: Their results.
+    """
+
+    index: int
+    user: str
+    new_tools: tuple[ToolSpec, ...]
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A reference answer played to its end."""
+
+    task: Task
+    turns: tuple[PlayedTurn, ...]
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        data: dict[str, Any] = orjson.loads(dumps(self))
+        return data
+
+
+def play_reference(environment: Environment, task: Task) -> Played:
+    """Play a task by its reference answer, without any policy."""
+    session = environment.open(task)
+    turns: list[PlayedTurn] = []
+    seen: set[str] = set()
+    try:
+        for index, calls in enumerate(environment.reference(task)):
+            user = session.user_message()
+            if user is None:
+                break
+            new = tuple(spec for spec in session.tools() if spec.name not in seen)
+            seen.update(spec.name for spec in new)
+            results = tuple(session.call(call) for call in calls)
+            session.end_turn()
+            turns.append(PlayedTurn(index, user, new, tuple(calls), results))
+        return Played(task, tuple(turns), session.verdict())
+    finally:
+        session.close()

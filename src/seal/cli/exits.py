@@ -1,0 +1,89 @@
+"""Exit codes, and the one place where an exception becomes a message.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | it ran, and the answer is no: a check failed, nothing could be scored |
+| 2 | bad input: a wrong option, a missing file, a broken recipe, a full disk |
+| 70 | a bug in this program (`EX_SOFTWARE`) |
+| 130 | interrupted by the user |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from cyclopts import CycloptsError
+
+from seal.cli.output import complain
+from seal.errors import SealError
+
+OK, NO, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a line that says how to go on."""
+
+
+@contextmanager
+def resumable(how: str) -> Iterator[None]:
+    """Tell whoever presses Ctrl-C inside how to go on.
+
+    Args:
+        how: One line, such as the command to run.
+    """
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(how) from None
+
+
+def guarded(command: Callable[[], object]) -> int:
+    """Run a command and turn whatever it raises into one message and an exit code.
+
+    Args:
+        command: Returns an exit code, or None for success.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")  # model text may hold lone surrogates
+    try:
+        code = command()
+        sys.stdout.flush()
+    except CycloptsError as error:
+        complain(f"{error}".strip(), "Run the command with --help to see what it takes.")
+        return BAD_INPUT
+    except SealError as error:
+        _show_traceback()
+        complain(str(error))
+        return BAD_INPUT
+    except KeyboardInterrupt as error:
+        complain("Interrupted.", str(error))
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as in `seal trace show RUN | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:
+        # The last resort: everything that is expected has been named above.
+        shown = _show_traceback()
+        complain(
+            f"Unexpected {type(error).__name__}: {error}",
+            "" if shown else "This is a bug in seal. Set SEAL_DEBUG=1 and run it again to see where it comes from.",
+        )
+        return BUG
+    return code if isinstance(code, int) else OK
+
+
+def _show_traceback() -> bool:
+    if os.environ.get("SEAL_DEBUG", "") in ("", "0"):
+        return False
+    traceback.print_exc()
+    return True

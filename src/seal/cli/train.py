@@ -1,0 +1,101 @@
+"""`seal train`."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from seal.cli import recipes
+from seal.cli.exits import resumable
+from seal.cli.extras import needs
+from seal.cli.options import Flag, Settings
+from seal.cli.output import Result, rate, result
+from seal.config import RunConfig, load_config
+from seal.errors import MissingError
+
+
+def train(
+    *,
+    recipe: str | None = None,
+    run: Path | None = None,
+    resume: Flag = False,
+    model: str | None = None,
+    env: str | None = None,
+    rounds: int | None = None,
+    seed: int | None = None,
+    set_: Settings = (),
+    json: Flag = False,
+    quiet: Flag = False,
+) -> int:
+    """Train a model through the whole loop: roll out, verify, diagnose, reshape the hints, reweight, update.
+
+    Without arguments it runs the recipe bfcl-smollm2. docs/configuration.md lists every key and every cue.
+
+    Args:
+        recipe: A TOML file, or the name of a recipe that comes with SEAL.
+        run: Directory of the run; runs/RECIPE unless given.
+        resume: Go on with the run where its last checkpoint stands.
+        model: Overrides model.source: a directory, a hub id, smollm2, package:NAME.
+        env: Overrides environment.name.
+        rounds: Overrides rollout.rounds.
+        seed: Overrides seed.
+        set_: Overrides any key, as section.key=value (a TOML value); may be repeated.
+        json: Print the run's summary as one JSON object.
+        quiet: Show no progress.
+    """
+    chosen = recipe or recipes.DEFAULT
+    overrides = [*_flags(model=model, env=env, rounds=rounds, seed=seed), *set_]
+    directory = run or Path("runs") / Path(chosen).stem
+    config = load_config(_recipe(directory, recipe, resume=resume), overrides)
+    with (
+        resumable(f"To go on: seal train --resume --run {quote(str(directory))}"),
+        result(as_json=json) as answer,
+    ):
+        from seal.cli.progress import reporting  # noqa: PLC0415 -- not for --help
+
+        with reporting(config, quiet=quiet) as reporter, needs("trl", "training"):
+            from seal.engines.trl import train as run_engine  # noqa: PLC0415 -- not for --help
+
+            answer.data = dict(run_engine(config, directory, resume=resume, reporter=reporter))
+        _say(answer, config, directory)
+    return 0
+
+
+def _recipe(directory: Path, recipe: str | None, *, resume: bool) -> Path:
+    """What to read the configuration from: a resumed run's own, unless another is asked for (and then compared)."""
+    if not resume or recipe is not None:
+        return recipes.find(recipe or recipes.DEFAULT)
+    stored = directory / "config.toml"
+    if not stored.is_file():
+        raise MissingError(f"there is no run to resume in {directory} (no config.toml); start it without --resume")
+    return stored
+
+
+def _flags(*, model: str | None, env: str | None, rounds: int | None, seed: int | None) -> Iterator[str]:
+    """The short flags as overrides."""
+    for key, value in (("model.source", model), ("environment.name", env)):
+        if value is not None:
+            yield f"{key}={jsonlib.dumps(value, ensure_ascii=False)}"  # a TOML string: `--model 7` is a name
+    for key, number in (("rollout.rounds", rounds), ("seed", seed)):
+        if number is not None:
+            yield f"{key}={number}"
+
+
+def _say(answer: Result, config: RunConfig, directory: Path) -> None:
+    summary: Mapping[str, Any] = answer.data
+    validation: Mapping[str, Any] = summary.get("validation") or {}
+    answer.say(f"Trained {summary['rounds']} rounds in {summary['seconds']:.0f} s: {directory}")
+    for when in ("before", "after", "best"):
+        found = validation.get(when)
+        if isinstance(found, Mapping):
+            interval = f"({100 * found['low']:.1f} to {100 * found['high']:.1f}, {found['n']} episodes)"
+            answer.say(f"  validation {when:6}  {rate(found['success'], found['n'])} {interval}")
+    place = quote(str(directory))
+    answer.say(
+        f"  checkpoint         {directory / summary['checkpoint']}",
+        f"Next: seal eval --model {place} --env {config.environment.name} --split held-out",
+        f"      seal trace show {place}",
+    )
