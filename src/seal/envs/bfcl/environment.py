@@ -12,7 +12,7 @@ from seal.envs.bfcl.session import BFCLSession
 from seal.envs.bfcl.setup import CATEGORIES, locate
 from seal.errors import ConfigError
 from seal.task import Task, TaskSet
-from seal.types import ToolCall
+from seal.types import ToolCall, ToolSpec
 
 MAX_STEPS = 20
 """The benchmark's limit; the step after it ends the episode."""
@@ -139,6 +139,10 @@ class BFCL:
             score_abstention=self._score_abstention,
             early_stop=self.early_stop,
         )
+
+    def every_tool(self, task: Task) -> Sequence[ToolSpec]:
+        """All tools that the task offers sooner or later."""
+        return self._blueprint(task).offers[-1]
 
     def reference(self, task: Task) -> tuple[tuple[ToolCall, ...], ...]:
         """The benchmark's reference calls by turn, with keyword arguments."""

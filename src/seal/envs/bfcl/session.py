@@ -168,8 +168,11 @@ class BFCLSession:
         return same(instance, reference.states[owner])
 
     def _differences_of(self, owner: str, reference: ReferenceTurn) -> Sequence[StateDifference]:
-        instance = self._machine.instances.get(owner, self._blueprint.prototypes[owner].instance)
-        return tuple(islice(differences(owner, instance, reference.states[owner]), MAX_DIFFERENCES))
+        return tuple(islice(differences(owner, self.instance(owner), reference.states[owner]), MAX_DIFFERENCES))
+
+    def instance(self, owner: str) -> object:
+        """The simulator of a class as it stands, for checks: read it, do not change it."""
+        return self._machine.instances.get(owner, self._blueprint.prototypes[owner].instance)
 
     def verdict(self) -> Verdict:
         """The official result over what has been played: 1 if every turn of the task was played and passed, else 0."""

@@ -140,7 +140,8 @@ def _world(long_context: ModuleType | None) -> dict[str, Any]:
 def _execute(root: Path, stem: str, long_context: ModuleType | None) -> ModuleType:
     path = root / SOURCES / f"{stem}.py"
     module = ModuleType(f"seal.envs.bfcl.simulators.{stem}")
-    module.__dict__["__builtins__"] = _world(long_context)
+    world = _world(long_context)
+    module.__dict__["__builtins__"] = world
     try:
         code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 -- checked source of the benchmark, never model text
@@ -148,6 +149,8 @@ def _execute(root: Path, stem: str, long_context: ModuleType | None) -> ModuleTy
         raise DataError(
             f"{path} cannot be used ({error}); delete {root} and run `seal env setup bfcl` again"
         ) from error
+    # datetime imports parts of itself through whoever calls it first.
+    world["__import__"] = builtins.__import__
     return module
 
 
