@@ -1,7 +1,7 @@
 """How a tool reads its arguments: the first thing that does not fit its schema, in few words of a small vocabulary.
 
-This is the environment's own door, written for the handful of schema keywords that the workshop uses. The typed violations
-of a trajectory come from `seal.schema`, which knows all of JSON Schema.
+This is the environment's own door, written for the handful of schema keywords that the workshop uses. The typed
+violations of a trajectory come from `seal.schema`, which knows all of JSON Schema.
 """
 
 from __future__ import annotations

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from seal.envs.workshop.dials import dials
 from seal.envs.workshop.generate import Generator
 from seal.envs.workshop.plan import Plan
 from seal.envs.workshop.session import WorkshopSession
+from seal.envs.workshop.show import show
 from seal.envs.workshop.splits import SPLITS
 from seal.errors import ConfigError
 from seal.task import Task, TaskSet
 from seal.types import ToolCall, ToolSpec
+
+if TYPE_CHECKING:
+    from seal.envs.workshop.check import CheckReport
 
 _SIZES = {"train": 4096}
 _SIZE = 400
@@ -100,6 +104,21 @@ class Workshop:
     def plan(self, task: Task) -> Plan:
         """A task in full, reference included: for checks, prints and imitation data. No policy ever receives it."""
         return self._plan(task.id)
+
+    def show(self, task_id: str) -> str:
+        """A task as a person reads it: tools, hidden rules, turns, reference.
+
+        Raises:
+            ConfigError: If there is no such task.
+        """
+        return show(self.plan(self.task(task_id)))
+
+    def check(self, n: int = 2000, seed: int = 0) -> CheckReport:
+        """Check `n` tasks: see `seal.envs.workshop.check`."""
+        # Imported late: checks look at cues, and nothing that evaluates may need the interface.
+        from seal.envs.workshop.check import check  # noqa: PLC0415
+
+        return check(self, n, seed)
 
     def hidden_rules(self) -> dict[str, ToolSpec]:
         """The documentation of every tool that has a fixed hidden rule in this world, by name."""

@@ -32,6 +32,8 @@ _FOLLOW = 0.5
 _STRANGER = 0.3
 """Probability that a domain without a goal lends tools too."""
 
+_Done = tuple[ToolCall, str]
+
 _PLAIN: Mapping[str, Fitted] = {name: fit(tool) for name, tool in TOOLS.items()}
 
 
@@ -66,6 +68,8 @@ class _Attempt:
         tables = domain.start(self.draw)
         self.start[domain.name] = tables
         self.ground.state.update(clone({domain.name: tables}))
+        for turn in self.turns:
+            turn.after[domain.name] = tables
         for tool in domain.tools:
             self.toolbox[tool.name] = self.fitted(tool.name)
 
@@ -115,7 +119,7 @@ class _Attempt:
         held = any(held_out_pair(name, other) for other in self.goals)
         return held if pair else (self.source.combinations or not held)
 
-    def carry_out(self, intent: Intent) -> list[tuple[ToolCall, str]]:
+    def carry_out(self, intent: Intent) -> list[_Done]:
         """Execute a goal's calls as the reference does: calls with their observations."""
         domain = DOMAIN_OF[intent.calls[-1].tool].name
         before = {key for table in self.ground.state[domain].values() for key in table}
@@ -135,9 +139,7 @@ class _Attempt:
     def phrase(self, goal: Goal, intent: Intent) -> str:
         return phrase(wording(goal, self.rng, held=self.source.wording), intent.slots)
 
-    def add_turn(
-        self, user: str, done: Sequence[tuple[ToolCall, str]], goals: Sequence[str], announces: str = ""
-    ) -> None:
+    def add_turn(self, user: str, done: Sequence[_Done], goals: Sequence[str], announces: str = "") -> None:
         """Append a turn; the state after it is what the reference has reached."""
         if len(done) > self.settings.calls:
             raise NoFit
@@ -152,7 +154,7 @@ class _Attempt:
             self._also(phrases, done, goals)
         self.add_turn(request(phrases, self.rng, held=self.source.wording), done, goals)
 
-    def _also(self, phrases: list[str], done: list[tuple[ToolCall, str]], goals: list[str]) -> None:
+    def _also(self, phrases: list[str], done: list[_Done], goals: list[str]) -> None:
         goal, intent = self.goal(lists=False, follow=False)
         phrases.append(self.phrase(goal, intent))
         done.extend(self.carry_out(intent))
@@ -190,11 +192,7 @@ class _Attempt:
     def offer(self) -> tuple[str, ...]:
         """Choose the tools on offer: what the reference needs, and others up to the number to show."""
         if self.rng.random() < _STRANGER:
-            known = set(self.start)
             self.enter(self.rng.choice(self.domains))
-            for name in set(self.start) - known:
-                for turn in self.turns:
-                    turn.after[name] = self.start[name]
         needed = {call.name for turn in self.turns for call in turn.reference} - {self.withheld}
         others = [name for name in self.toolbox if name not in needed and name != self.withheld]
         room = max(0, self.settings.tools_shown - len(needed))

@@ -95,20 +95,11 @@ def rules_of(tool: Tool) -> list[tuple[RuleKind, str]]:
     return [*found, (RuleKind.EXTRA, "")]
 
 
-def draw_rule(tool: Tool, rng: random.Random, drawn: Mapping[RuleKind, int] | None = None) -> Rule:
-    """Draw one of a tool's possible rules: first the kind, then the argument, then the constant.
-
-    Args:
-        tool: The tool.
-        rng: Random numbers.
-        drawn: How often each kind has been drawn before; given, the rarest possible kind is drawn.
-    """
+def draw_rule(tool: Tool, rng: random.Random, kind: RuleKind | None = None) -> Rule:
+    """Draw one of a tool's possible rules: first the kind, unless it is given, then the argument, then the constant."""
     possible = rules_of(tool)
-    kinds = list(dict.fromkeys(kind for kind, _ in possible))
-    if drawn is not None:
-        fewest = min(drawn.get(kind, 0) for kind in kinds)
-        kinds = [kind for kind in kinds if drawn.get(kind, 0) == fewest]
-    kind = rng.choice(kinds)
+    if kind is None:
+        kind = rng.choice(list(dict.fromkeys(kind for kind, _ in possible)))
     argument = rng.choice([name for which, name in possible if which is kind])
     if kind is RuleKind.EXTRA:
         argument = rng.choice(list(EXTRAS))

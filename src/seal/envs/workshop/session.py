@@ -6,7 +6,7 @@
 | no call is right, and one was made (option `score_abstention`) | `multi_turn:spurious_call` |
 | calls are needed, and none was made | `multi_turn:empty_turn_model_response` |
 | the state equals the reference's after the turn | `multi_turn:instance_state_mismatch` |
-| every observation of the turn's reference was obtained, in this turn or before | `multi_turn:execution_response_mismatch` |
+| every observation of the reference's turn was obtained by now | `multi_turn:execution_response_mismatch` |
 
 All but the second are BFCL's; an episode that ends early fails with `multi_turn:force_terminated`, as there.
 """

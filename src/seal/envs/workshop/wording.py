@@ -85,3 +85,14 @@ def answer(slot: str, value: str, rng: random.Random, *, held: bool) -> str:
     """A user turn that gives a forgotten value."""
     noun, form = _NOUNS.get(slot, (slot, "{}"))
     return rng.choice(frames(held=held).answers).format(noun=noun, value=form.format(value))
+
+
+def texts() -> list[str]:
+    """Every frame, with its slots emptied, and every noun: for the vocabulary."""
+    lines = [
+        line
+        for chosen in (TRAIN, HELD)
+        for line in (*chosen.turns, *chosen.joins, *chosen.announcements, *chosen.answers)
+    ]
+    nouns = [form.format("") + " " + noun for noun, form in _NOUNS.values()]
+    return [line.format("", noun="", value="") for line in lines] + nouns

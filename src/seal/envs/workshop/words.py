@@ -92,7 +92,7 @@ CHOICES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "shelf": (("upper", "center", "lower"), ("top", "mid", "bottom"), ("first", "second", "third")),
     }
 )
-"""Enumerations by type. The first row is how users speak; the others are codes of the same meaning, in the same order."""
+"""Enumerations by type. The first row is how users speak; the others mean the same, in the same order."""
 
 PREFIXES = ("@", "#", "~", "%", "&")
 """Signs that an identifier format may ask for."""

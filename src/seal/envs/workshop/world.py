@@ -13,7 +13,7 @@ from seal.envs.workshop.dials import Dials, Plainness
 from seal.envs.workshop.domain import Domain
 from seal.envs.workshop.domains import NEW, TRAINED
 from seal.envs.workshop.goals import NaturalCall
-from seal.envs.workshop.rules import Fitted, RuleKind, draw_rule, fit, to_natural, to_ruled
+from seal.envs.workshop.rules import Fitted, RuleKind, draw_rule, fit, rules_of, to_natural, to_ruled
 from seal.envs.workshop.state import State
 from seal.envs.workshop.tools import Arguments, Tool, ToolError
 from seal.types import Fault, FaultKind, ToolCall
@@ -29,19 +29,26 @@ Toolbox = dict[str, Fitted]
 
 
 def fixed_rules(settings: Dials) -> dict[str, Fitted]:
-    """The tools that have a fixed hidden rule in a world, with every kind of rule about as often as it can be.
+    """The tools that have a fixed hidden rule in a world, dealt so that every kind of rule comes up early and often.
 
     Worlds differ by `rule_set` alone; a larger share adds tools and leaves the others as they are.
     """
+    key = f"workshop/world/{settings.rule_set}"
+    rng = random.Random(key)
     names = [tool.name for domain in TRAINED for tool in domain.tools]
-    random.Random(f"workshop/world/{settings.rule_set}").shuffle(names)
-    plain = settings.documentation == "plain"
+    kinds = list(RuleKind)
+    count = round(settings.hidden * len(names))
+    rng.shuffle(names)
+    rng.shuffle(kinds)
     ruled: dict[str, Fitted] = {}
     drawn: Counter[RuleKind] = Counter()
-    for name in names[: round(settings.hidden * len(names))]:
-        rule = draw_rule(TOOLS[name], random.Random(f"workshop/world/{settings.rule_set}/{name}"), drawn)
-        drawn[rule.kind] += 1
-        ruled[name] = fit(TOOLS[name], rule, plain=plain)
+    while len(ruled) < count:
+        possible = [(n, {kind for kind, _ in rules_of(TOOLS[n])}) for n in names if n not in ruled]
+        kind = min((k for k in kinds if any(k in fits for _, fits in possible)), key=lambda k: drawn[k])
+        name = next(n for n, fits in possible if kind in fits)
+        rule = draw_rule(TOOLS[name], random.Random(f"{key}/{name}"), kind)
+        ruled[name] = fit(TOOLS[name], rule, plain=settings.documentation == "plain")
+        drawn[kind] += 1
     return ruled
 
 

@@ -37,8 +37,8 @@ def _invite(tables: Tables, args: Arguments) -> str:
     event = existing(tables["events"], args["event"], "event")
     guests = event["guests"]
     assert isinstance(guests, tuple)
-    event["guests"] = tuple(sorted({*guests, *args["people"]}))
-    return f"{len(event['guests'])} invited to {args['event']}"
+    guests = event["guests"] = tuple(sorted({*guests, *args["people"]}))
+    return f"{len(guests)} invited to {args['event']}"
 
 
 def _start(draw: Draw) -> Tables:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seal.envs.workshop.domain import Domain
 from seal.envs.workshop.goals import Draw, Goal, Intent, NaturalCall, NoFit
-from seal.envs.workshop.state import Tables
+from seal.envs.workshop.state import Table, Tables
 from seal.envs.workshop.tools import DOLLARS, WORD, Arguments, Lookup, Tool, ToolError, choice, existing
 
 
@@ -45,11 +45,9 @@ def _pay(tables: Tables, args: Arguments) -> str:
 
 
 def _start(draw: Draw) -> Tables:
-    accounts = {
-        person: {"balance": draw.rng.choice((70, 80, 90)), "limit": 0}
-        for person in draw.sample("person", draw.size + 1)
-    }
-    bills = {
+    people = draw.sample("person", draw.size + 1)
+    accounts: Table = {person: {"balance": draw.rng.choice((70, 80, 90)), "limit": 0} for person in people}
+    bills: Table = {
         f"b{number}": {"company": company, "amount": int(draw.any("amount")), "paid": ""}
         for company, number in zip(draw.sample("company"), draw.sample("number"), strict=False)
     }
@@ -121,7 +119,7 @@ MONEY = Domain(
             _draw_balance,
             (
                 "tell me the balance [of {person}]",
-                "look up how much [{person}] has",
+                "find out what [{person}] has",
                 "get me the balance [of {person}]",
             ),
             ("check the account [of {person}]",),
