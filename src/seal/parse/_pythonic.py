@@ -1,0 +1,207 @@
+"""BFCL's own dialect: a Python list of calls that makes up the whole message."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seal.errors import DataError
+from seal.parse._common import Parsed, answer, tool_lines
+from seal.parse._tokens import NotLiteralError, Reader, Token, tokens
+from seal.types import MalformedCall, ToolCall, ToolSpec
+
+_CALL = r"([^\W\d]\w*+(?:\.[^\W\d]\w*+)*+)\("
+_LIST = re.compile(rf"\[\s*+{_CALL}")
+_SPACED = re.compile(r"\[\s*+[^\W\d][\w.]*+\s++\(")
+_BARE = re.compile(_CALL)
+_LATER = re.compile(rf"^[ \t]*+\[[ \t]*+{_CALL}", re.MULTILINE)
+_FENCE = re.compile(r"```\w*\s*")
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_ALONE = "a message with calls must hold nothing but one list: [tool(argument=value), ...]"
+_ESCAPED = re.compile(r"<(?=/?think>)")
+
+
+class Pythonic:
+    """`[f(a=1), g(b='x')]`: keyword arguments, plain values.
+
+    A message is calls or prose, never both, and backticks around it are ignored, both as in BFCL's handler. An
+    *attempt* is a message that begins with `[name(`; one that is nothing but calls without the list's brackets (BFCL
+    adds them); or prose before a line that begins with `[name(`. All other text is content: brackets, code and
+    parentheses inside prose do not make a call.
+
+    Stricter than BFCL's handler where that one guesses or evaluates: positional arguments (it drops them), bare words
+    (it quotes them), sums and nested calls, and a list that is closed or opened only (it completes it) are malformed.
+    Names may be dotted. A tuple is read as a list.
+    """
+
+    name = "pythonic"
+
+    def parse(self, text: str) -> Parsed:
+        """Read a message; see `Dialect`."""
+        text = answer(text)
+        body = text.strip("` \t\r\n")
+        listed = _LIST.match(body)
+        if listed or (_SPACED.match(body) and body.endswith("]")):
+            pieces = _split(list(tokens(body)), "]")
+            if pieces is not None:
+                return Parsed("", tuple(_call(body, piece) for piece in pieces))
+            if listed:
+                return Parsed("", (MalformedCall(body, _ALONE, listed[1]),))
+        if _BARE.match(body) and body.endswith((")", "),")):
+            pieces = _split(list(tokens(body)), "")
+            if pieces is not None and all(map(_shaped, pieces)):
+                return Parsed("", tuple(_call(body, piece) for piece in pieces))
+        later = _LATER.search(text)
+        if later is None:
+            return Parsed(text, ())
+        before, rest = text[: later.start()].strip(), text[later.start() :].strip()
+        content = "" if _FENCE.fullmatch(before) else before
+        return Parsed(content, (MalformedCall(rest, _ALONE, later[1]),))
+
+    def render(self, calls: Sequence[ToolCall]) -> str:
+        """Write calls; see `Dialect`."""
+        return f"[{', '.join(map(_written, calls))}]" if calls else ""
+
+    def instructions(self, tools: Sequence[ToolSpec]) -> str:
+        """Offer tools; see `Dialect`."""
+        if not tools:
+            return ""
+        return (
+            f"You can call these functions, one JSON object a line:\n{tool_lines(tools)}\n\n"
+            "To call functions, write nothing but one Python list of calls with named arguments and plain values: "
+            "[function(argument=value, ...), ...]. To say something to the user, write plain text instead."
+        )
+
+    def announce(self, tools: Sequence[ToolSpec]) -> str:
+        """Offer further tools; see `Dialect`."""
+        return f"From now on you can call these functions too:\n{tool_lines(tools)}" if tools else ""
+
+
+def _split(found: list[Token], closing: str) -> list[list[Token]] | None:
+    """Cut tokens at the commas between calls.
+
+    Args:
+        found: The tokens.
+        closing: The bracket that ends the list, whose opening comes first; empty for calls without a list.
+
+    Returns:
+        The tokens of each call, or None if brackets do not match, something stands outside, or a call is empty.
+    """
+    pieces: list[list[Token]] = [[]]
+    expected: list[str] = []
+    for position, token in enumerate(found):
+        if closing and position == 0:
+            expected.append(closing)
+            continue
+        if closing and not expected:
+            return None
+        if token.kind == "mark":
+            if token.text in _OPENING:
+                expected.append(_OPENING[token.text])
+            elif token.text in _OPENING.values():
+                if not expected or expected.pop() != token.text:
+                    return None
+                if closing and not expected:
+                    continue
+            elif token.text == "," and len(expected) == len(closing):
+                pieces.append([])
+                continue
+        pieces[-1].append(token)
+    if len(pieces) > 1 and not pieces[-1]:
+        pieces.pop()  # a comma after the last call is fine
+    return pieces if not expected and all(pieces) else None
+
+
+def _shaped(piece: list[Token]) -> bool:
+    """Whether a piece without list around it is nothing but calls: each a dotted name with its bracket right behind."""
+    depth = 0
+    head: list[Token] = []
+    for token in piece:
+        opens, closes = token.text in _OPENING, token.text in _OPENING.values()
+        if depth == 0:
+            head.append(token)
+            touching = all(left.end == right.start for left, right in itertools.pairwise(head[-2:]))
+            if not touching or not (token.kind == "name" or token.text in (".", "(")) or head[0].kind != "name":
+                return False
+        if opens:
+            depth += 1
+            head = []
+        elif closes:
+            depth -= 1
+    return depth == 0 and not head
+
+
+def _call(body: str, piece: list[Token]) -> ToolCall | MalformedCall:
+    text = body[piece[0].start : piece[-1].end]
+    reader = Reader(piece)
+    name: str | None = None
+    try:
+        name = _name(reader)
+        arguments = _arguments(reader)
+        if (token := reader.peek()) is not None:
+            raise NotLiteralError(f"'{token.text[:40]}' stands behind the call")
+    except NotLiteralError as error:
+        return MalformedCall(text, str(error), name)
+    return ToolCall(name, arguments)
+
+
+def _name(reader: Reader) -> str:
+    parts: list[str] = []
+    while True:
+        token = reader.take()
+        if token is None or not token.text.isidentifier() or keyword.iskeyword(token.text):
+            raise NotLiteralError("a call begins with the tool's name")
+        parts.append(token.text)
+        if not reader.accept("."):
+            return ".".join(parts)
+
+
+def _arguments(reader: Reader) -> dict[str, Any]:
+    reader.expect("(", "the tool's name")
+    found: dict[str, Any] = {}
+    while not reader.accept(")"):
+        if found:
+            reader.expect(",", "an argument")
+            if reader.accept(")"):
+                break
+        token = reader.take()
+        if token is None or not token.text.isidentifier() or not reader.accept("="):
+            raise NotLiteralError("arguments must be given by name: argument=value")
+        if keyword.iskeyword(token.text):
+            raise NotLiteralError(f"'{token.text}' is a reserved word and cannot be an argument's name")
+        if token.text in found:
+            raise NotLiteralError(f"argument '{token.text[:60]}' is given twice")
+        found[token.text] = reader.value()
+    return found
+
+
+def _written(call: ToolCall) -> str:
+    parts = call.name.split(".")
+    if not all(part.isidentifier() and not keyword.iskeyword(part) for part in parts):
+        raise DataError(
+            f"the tool name {call.name[:60]!r} cannot be written in the pythonic dialect: not an identifier"
+        )
+    for key in call.arguments:
+        if not key.isidentifier() or keyword.iskeyword(key):
+            raise DataError(f"argument {key[:60]!r} of {call.name} cannot be written in the pythonic dialect")
+    return f"{call.name}({', '.join(f'{key}={_literal(value)}' for key, value in call.arguments.items())})"
+
+
+def _literal(value: object) -> str:
+    match value:
+        case str():
+            return _ESCAPED.sub(r"\\x3c", repr(value))
+        case float() if not math.isfinite(value):
+            raise DataError(f"{value} is not a JSON value and cannot be written in a call")
+        case None | bool() | int() | float():
+            return repr(value)
+        case Mapping():
+            return "{" + ", ".join(f"{_literal(key)}: {_literal(inner)}" for key, inner in value.items()) + "}"
+        case list() | tuple():
+            return f"[{', '.join(map(_literal, value))}]"
+        case _:
+            raise DataError(f"{type(value).__name__} is not a JSON value and cannot be written in a call")
