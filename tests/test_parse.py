@@ -441,6 +441,7 @@ def test_pythonic_keeps_the_name_of_a_malformed_call() -> None:
         "[ls(a=1), , ls()]",
         "[ls(a=1]",
         "[ls(a='x)]",
+        "ls(a=1), cd(b=2)]",
     ],
 )
 def test_pythonic_a_list_that_is_not_the_whole_message_is_malformed(text: str) -> None:

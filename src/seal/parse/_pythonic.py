@@ -51,9 +51,11 @@ class Pythonic:
                 return Parsed("", tuple(_call(body, piece) for piece in pieces))
             if listed:
                 return Parsed("", (MalformedCall(body, _ALONE, listed[1]),))
-        if _BARE.match(body) and body.endswith((")", "),")):
-            pieces = _split(list(tokens(body)), "")
+        if (bare := _BARE.match(body)) and body.endswith((")", "),", ")]")):
+            pieces = _split(list(tokens(body.removesuffix("]"))), "")
             if pieces is not None and all(map(_shaped, pieces)):
+                if body.endswith("]"):
+                    return Parsed("", (MalformedCall(body, _ALONE, bare[1]),))
                 return Parsed("", tuple(_call(body, piece) for piece in pieces))
         later = _LATER.search(text)
         if later is None:
