@@ -11,6 +11,11 @@ from seal.cli.exits import guarded
 
 EPILOGUE = "Exit codes: 0 done; 1 it ran and the answer is no; 2 bad input; 70 a bug in seal; 130 interrupted."
 
+_TRAIN = """Train a model through the whole loop.
+
+Without arguments it runs the recipe bfcl-smollm2. Every key that --set takes is listed in docs/configuration.md.
+"""
+
 
 def build() -> App:
     """The whole tree."""
@@ -23,7 +28,7 @@ def build() -> App:
         default_parameter=Parameter(negative=""),
         suppress_keyboard_interrupt=False,
     )
-    app.command("seal.cli.train:train", name="train", help="Train a model through the whole loop.")
+    app.command("seal.cli.train:train", name="train", help=_TRAIN)
     app.command("seal.cli.eval:evaluate", name="eval", help="Measure success in the bare environment.")
     app.command("seal.cli.diagnose:diagnose", name="diagnose", help="Say why agents fail, from logs that you have.")
     env = App(name="env", help="List, install, check and look at environments.")

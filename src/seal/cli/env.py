@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from importlib import import_module
+from textwrap import shorten
 from typing import Any
 
 from rich.table import Table
@@ -40,6 +41,7 @@ def list_(*, json: Flag = False) -> int:
             state = Text("ready", style="green") if item["ready"] else Text("not ready", style="yellow")
             table.add_row(item["name"], state, splits, clean(item["summary"]))
         answer.say(table)
+        answer.say(*(f"{item['name']} takes: {', '.join(item['options'])}" for item in found if item["options"]))
         answer.say(*(f"{item['name']}: {item['reason']}" for item in found if item["reason"]))
     return OK
 
@@ -59,7 +61,7 @@ def _describe(envs: Any, name: str) -> dict[str, Any]:
     return item
 
 
-def setup(name: str, *, json: Flag = False) -> int:
+def setup(name: str, /, *, json: Flag = False) -> int:
     """Install what an environment needs, into the cache directory (SEAL_CACHE moves it).
 
     Args:
@@ -83,7 +85,7 @@ def setup(name: str, *, json: Flag = False) -> int:
     return OK
 
 
-def check(name: str, *, tasks: int | None = None, seed: int = 0, option: Repeated = (), json: Flag = False) -> int:
+def check(name: str, /, *, tasks: int | None = None, seed: int = 0, option: Repeated = (), json: Flag = False) -> int:
     """Prove an environment on its own reference answers. Exit code 1 if it does not hold.
 
     Args:
@@ -142,7 +144,7 @@ def _replayed(answer: Result, environment: Environment, tasks: int | None) -> bo
     return not failed
 
 
-def show(name: str, *, task: str, option: Repeated = (), json: Flag = False) -> int:
+def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) -> int:
     """Print one task: user messages, tools as they are offered, reference calls and their results.
 
     Args:
@@ -164,7 +166,7 @@ def show(name: str, *, task: str, option: Repeated = (), json: Flag = False) -> 
             answer.say("", Text(f"turn {turn.index + 1}/{len(played.turns)}", style="bold"))
             for spec in turn.new_tools:
                 arguments = ", ".join(spec.parameters.get("properties", {}))
-                answer.say(f"  tool    {spec.name}({arguments}): {spec.description}")
+                answer.say(f"  tool    {spec.name}({arguments}): {shorten(spec.description, 240, placeholder=' ...')}")
             answer.say(f"  user    {turn.user}")
             for call, outcome in zip(turn.calls, turn.results, strict=True):
                 given = ", ".join(f"{k}={v!r}" for k, v in call.arguments.items())

@@ -28,7 +28,12 @@ def home() -> Path:
 
 def names() -> list[str]:
     """Names of the recipes that come with SEAL."""
-    return sorted(path.stem for path in home().glob("*.toml"))
+    return sorted(name(path.name) for path in home().glob("*.toml"))
+
+
+def name(recipe: str) -> str:
+    """What a recipe is called: its file name without `.toml` (there may be other dots, as in `qwen2.5`)."""
+    return Path(recipe).name.removesuffix(".toml")
 
 
 def find(recipe: str) -> Path:
@@ -44,9 +49,8 @@ def find(recipe: str) -> Path:
     if path.is_file():
         return path
     known = names()
-    is_name = path.parent in (Path(), Path("recipes")) and path.suffix in ("", ".toml")
-    if is_name and not path.is_dir() and path.with_suffix("").name in known:
-        return home() / f"{path.with_suffix('').name}.toml"
-    near = difflib.get_close_matches(path.stem, known, n=1)
+    if path.parent in (Path(), Path("recipes")) and not path.is_dir() and name(recipe) in known:
+        return home() / f"{name(recipe)}.toml"
+    near = difflib.get_close_matches(name(recipe), known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise MissingError(f"there is no recipe {recipe!r}; {hint}Recipes of this project: {', '.join(known)}")

@@ -18,6 +18,7 @@ from seal.trace import Traced, dumps, read_traces
 
 def show(
     path: Path,
+    /,
     *,
     task: str | None = None,
     sample: int | None = None,

@@ -32,8 +32,6 @@ def train(
 ) -> int:
     """Train a model through the whole loop: roll out, verify, diagnose, reshape the hints, reweight, update.
 
-    Without arguments it runs the recipe bfcl-smollm2. docs/configuration.md lists every key and every cue.
-
     Args:
         recipe: A TOML file, or the name of a recipe that comes with SEAL.
         run: Directory of the run; runs/RECIPE unless given.
@@ -48,7 +46,7 @@ def train(
     """
     chosen = recipe or recipes.DEFAULT
     overrides = [*_flags(model=model, env=env, rounds=rounds, seed=seed), *set_]
-    directory = run or Path("runs") / Path(chosen).stem
+    directory = run or Path("runs") / recipes.name(chosen)
     config = load_config(_recipe(directory, recipe, resume=resume), overrides)
     with (
         resumable(f"To go on: seal train --resume --run {quote(str(directory))}"),

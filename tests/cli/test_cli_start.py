@@ -1,0 +1,116 @@
+"""`--help` of every command: quick, small, and the exit codes of what cannot be run."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+import seal as package
+from cli_support import Seal
+
+COMMANDS = [
+    (),
+    ("train",),
+    ("eval",),
+    ("diagnose",),
+    ("env",),
+    ("env", "list"),
+    ("env", "setup"),
+    ("env", "check"),
+    ("env", "show"),
+    ("trace",),
+    ("trace", "show"),
+]
+
+
+def _cpu_seconds(arguments: tuple[str, ...]) -> float:
+    """CPU time of a fresh process: unlike wall time, it does not hang on what else the machine does."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "seal", *arguments], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_fits_a_screen(seal: Seal, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    outcome = seal(*command, "--help")
+    lines = outcome.out.splitlines()
+    assert outcome.code == 0
+    assert 5 < len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert "Exit codes" in outcome.out or len(command) == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_is_quick(command: tuple[str, ...]) -> None:
+    assert min(_cpu_seconds((*command, "--help")) for _ in range(2)) < 0.5
+
+
+def test_help_loads_no_heavy_module() -> None:
+    code = (
+        "import sys; from seal.cli import main; main(['train', '--help']); main(['eval', '--help']); "
+        "heavy = {'torch', 'transformers', 'trl', 'openai', 'numpy', 'mpmath', 'jsonschema_rs'} & set(sys.modules); "
+        "print('heavy:', *heavy)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("heavy:\n"), done.stdout
+
+
+def test_version(seal: Seal) -> None:
+    assert seal("--version").out.strip() == package.__version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("trian",), 'Did you mean "train"'),
+        (("train", "--recipee", "x"), "Did you mean --recipe"),
+        (("train", "--rounds", "many"), "many"),
+        (("eval",), "--model"),
+        (("env", "check"), "NAME"),
+    ],
+)
+def test_a_wrong_command_line_is_one_message(seal: Seal, arguments: tuple[str, ...], message: str) -> None:
+    outcome = seal(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_bug_says_how_to_see_where(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object) -> None:
+        raise ZeroDivisionError("one over nothing")
+
+    monkeypatch.setattr("seal.cli.env.build", broken)
+    outcome = seal("env", "check", "counter")
+    assert outcome.code == 70
+    assert "Unexpected ZeroDivisionError: one over nothing" in outcome.err
+    assert "SEAL_DEBUG=1" in outcome.err
+    assert "Traceback" not in outcome.err
+    monkeypatch.setenv("SEAL_DEBUG", "1")
+    assert "Traceback" in seal("env", "check", "counter").err
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys; from seal.cli import main; sys.exit(main(['train', '--help']))"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate()
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ["", " with space"])
+def test_python_dash_m_is_the_same_command(name: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "seal", "nonsense" + name], capture_output=True, check=False)
+    assert done.returncode == 2
