@@ -27,7 +27,7 @@ from seal.types import ToolCall
 _ATTEMPTS = 500
 _STAY = 0.6
 """Probability that the next goal is of a domain that the task already has."""
-_FOLLOW = 0.5
+_FOLLOW = 0.7
 """Probability that a goal follows up on the record that was touched last, where there is one."""
 _STRANGER = 0.3
 """Probability that a domain without a goal lends tools too."""

@@ -22,6 +22,7 @@ is at level timer of set balance limit paid for rated dropped lent returned shel
 error: no such tool; missing argument; unknown argument; must be a number; a list of 1 to 3; a text; in another form;
 must be from 1 to 9; bad value; not ready; no event; no message; no item; no order; no device; no account; no bill;
 no trip; no book; no folder; no file docs/plan exists; is taken on; is on its way; balance is too low; is paid; is lent
+list_events(day="mon")
 """
 
 

@@ -1,0 +1,171 @@
+"""The check, the print, the vocabulary and the dials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from seal.envs import make
+from seal.envs.workshop import PRESETS, Dials, Workshop, vocabulary, words
+from seal.envs.workshop import check as check_module
+from seal.envs.workshop.check import _audit, _Case, _played, check
+from seal.envs.workshop.corrupt import CHANGES
+from seal.envs.workshop.plan import Plan
+from seal.envs.workshop.show import call_text, signature
+from seal.errors import ConfigError
+from seal.rollout import BARE
+from seal.task import Task
+from seal.types import ToolCall, ToolSpec
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"preset": "easy"},
+        {"preset": "default"},
+        {"preset": "hard"},
+        {"hidden": 1.0, "rule_set": 3, "turns": 4, "calls": 6, "double": 1.0},
+        {"hidden": 0.3, "varying": 1.0, "stated": 0.5, "rule_errors": "plain", "documentation": "terse"},
+        {"turns": 1, "categories": ("base", "long_context"), "score_abstention": False},
+        {"early_stop": False, "tools_shown": 1, "records": 2},
+    ],
+    ids=str,
+)
+def test_references_pass_corruptions_fail_and_cues_leak_nothing(settings: dict[str, Any]) -> None:
+    report = Workshop(**settings).check(n=64, seed=1)
+    assert report.failures == ()
+    assert report.passed
+    assert report.tasks == 64
+    assert report.cues > 1000
+    assert max(size.largest for size in report.sizes.values()) < 500
+
+
+def test_a_check_makes_every_corruption_and_repeats() -> None:
+    one, other = Workshop("hard").check(60, seed=2), Workshop("hard").check(60, seed=2)
+    assert set(one.corruptions) == {*CHANGES, "spurious"}
+    assert replace(one, seconds=0) == replace(other, seconds=0)
+    assert "60 tasks" in str(one)
+    assert one.to_json()["passed"] is True
+
+
+def test_a_broken_environment_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    workshop = Workshop()
+    plan = workshop.plan
+
+    def wrong(task: Task) -> Plan:
+        good = plan(task)
+        return replace(good, turns=(*good.turns[:-1], replace(good.turns[-1], observations=("never",))))
+
+    monkeypatch.setattr(workshop, "plan", wrong)
+    report = workshop.check(10)
+    assert not report.passed
+    assert any("reference" in failure for failure in report.failures)
+    assert "FAILED" in str(report)
+
+
+class _Leaky:
+    """An interface that shows what it must not know."""
+
+    version = "leaky"
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    def system(self, text: str | None) -> str | None:
+        return f"try {self._secret}"
+
+    def tool(self, spec: ToolSpec, documentation: ToolSpec) -> ToolSpec:
+        return spec
+
+    def user(self, text: str, unread: object) -> str:
+        return text
+
+    def result(self, call: object, result: Any, documentation: object, offered: object) -> str:
+        return str(result.raw)
+
+
+def test_a_leak_is_found_and_a_visible_value_is_none() -> None:
+    workshop = Workshop()
+    i = next(i for i in range(99) if workshop.plan(workshop.task(f"workshop/train/{i}")).goals[:1] == ("cancel",))
+    task = workshop.task(f"workshop/train/{i}")
+    plan = workshop.plan(task)
+    event = next(c.arguments["event"] for calls in plan.reference for c in calls if c.name == "cancel_event")
+    case = _Case("reference", task, plan, plan.reference, 0, None)
+    (trajectory,) = _played(workshop, [case], BARE)
+    assert _audit(case, trajectory, BARE) == (0, [])
+    found, leaks = _audit(case, trajectory, _Leaky(event))
+    assert found == 1
+    assert event in leaks[0]
+    # A day stands in the documentation of the tools: it is no secret.
+    assert _audit(case, trajectory, _Leaky("mon"))[1] == []
+
+
+def test_the_vocabulary_covers_every_word_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = set(vocabulary())
+    heard: set[str] = set()
+    play = check_module._played
+
+    def listen(*args: Any) -> Any:
+        trajectories = play(*args)
+        if args[2] is BARE:
+            for t in trajectories:
+                for spec in t.tools:
+                    heard.update(words(f"{spec.name} {spec.description} {signature(spec)}"))
+                for turn in t.turns:
+                    heard.update(words(turn.user))
+                    for step in turn.steps:
+                        for c, r in zip(step.generation.calls, step.results, strict=True):
+                            if isinstance(c, ToolCall) and r is not None and r.fault is None:
+                                heard.update(words(call_text(c)))
+                            if r is not None and isinstance(c, ToolCall):
+                                heard.update(words(r.raw))
+        return trajectories
+
+    monkeypatch.setattr(check_module, "_played", listen)
+    for settings in ({"preset": "hard"}, {"varying": 1.0, "stated": 0.5, "rule_errors": "named"}):
+        check(Workshop(**settings), 120)
+    wrong = {w for w in heard if "99" in w}  # identifiers that a corruption made up
+    assert heard - wrong <= known
+    assert len(heard) > 600
+    assert len(known) < 1500
+
+
+def test_show_prints_a_task() -> None:
+    workshop = Workshop("hard")
+    plan = workshop.plan(workshop.task("workshop/held-out/2"))
+    text = workshop.show("workshop/held-out/2")
+    for turn in plan.turns:
+        assert turn.user in text
+        for call, observation in zip(turn.reference, turn.observations, strict=True):
+            assert f"{call_text(call)} -> {observation}" in text
+    for name, fitted in plan.toolbox.items():
+        assert f"{name}(" in text
+        assert fitted.rule is None or fitted.rule.words(fitted.tool) in text
+    assert max(map(len, text.splitlines())) < 160
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "medium"}, "easy"),
+        ({"hiden": 0.2}, "hidden"),
+        ({"hidden": 1.5}, "0 to 1"),
+        ({"turns": 9}, "1 to 4"),
+        ({"turns": 1}, "miss_func"),
+        ({"rule_errors": "loud"}, "terse"),
+        ({"categories": ("base", "miss")}, "long_context"),
+        ({"max_steps": 0}, "at least 1"),
+    ],
+)
+def test_bad_settings_get_one_clear_message(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make("workshop", **settings)
+
+
+def test_presets_get_harder() -> None:
+    easy, default, hard = (PRESETS[name] for name in ("easy", "default", "hard"))
+    assert default == Dials()
+    for dial in ("hidden", "turns", "double", "tools_shown", "records"):
+        assert getattr(easy, dial) <= getattr(default, dial) <= getattr(hard, dial)
