@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -27,13 +28,15 @@ class ReferenceTurn:
 
     Attributes:
         calls: Its calls with keyword arguments.
-        observations: What they returned, in order.
+        observations: What they returned, with multiplicity.
+        tools: Names of the tools called, with multiplicity.
         states: Snapshot of every simulator after the turn, by class name.
         untouched: Simulators whose state is still that of the beginning.
     """
 
     calls: tuple[ToolCall, ...]
-    observations: tuple[str, ...]
+    observations: Mapping[str, int]
+    tools: Mapping[str, int]
     states: Mapping[str, Snapshot]
     untouched: frozenset[str]
 
@@ -138,6 +141,7 @@ class Blueprint:
             self.methods,
             instance_prefix=f"{speaker}_eval_{self.entry.task.id}",
             deadline=self._deadline,
+            tables=self._simulators.written if self.entry.long_context else {},
         )
 
     @cached_property
@@ -155,14 +159,15 @@ class Blueprint:
         states: dict[str, Snapshot] = {owner: prototype.snapshot for owner, prototype in self.prototypes.items()}
         turns = []
         for sources, calls in zip(self.entry.answers, self.calls, strict=True):
-            observations = [self._play(machine, source) for source in sources]
+            observations = Counter(self._play(machine, source) for source in sources)
+            tools = Counter(call.name for call in calls)
             for owner, instance in machine.instances.items():
                 if not same(instance, states[owner]):
                     states[owner] = snapshot(instance)
             untouched = frozenset(
                 owner for owner, prototype in self.prototypes.items() if states[owner] is prototype.snapshot
             )
-            turns.append(ReferenceTurn(calls, tuple(observations), dict(states), untouched))
+            turns.append(ReferenceTurn(calls, observations, tools, dict(states), untouched))
         return tuple(turns)
 
     def _play(self, machine: Machine, source: str) -> str:

@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from copy import deepcopy
 from decimal import Context, localcontext
+from types import MappingProxyType
 from typing import Any
 
 from seal.envs.bfcl.guards import GUARDS
@@ -31,6 +31,10 @@ _INSIDE: Mapping[tuple[str, str], Callable[[], AbstractContextManager[Any]]] = {
     # Writes the temperature into a table of its module and returns that table.
     ("VehicleControlAPI", "get_outside_temperature_from_google"): lambda: SERIAL,
 }
+
+_SPECIAL = frozenset({"cp", *(name for _, name in GUARDS), *(name for _, name in _INSIDE)})
+
+_NO_TABLES: Mapping[int, str] = MappingProxyType({})
 
 _UNORDERED = re.compile(r"^(Invalid travel class\. Must be one of )\{(.*)\}$|^(Invalid fields for update: )(.*)$", re.S)
 
@@ -62,11 +66,15 @@ def _reported(result: object) -> str | None:
     return None
 
 
-def _render(result: object) -> str:
+def _render(result: object, tables: Mapping[int, str]) -> str:
+    """The observation text of a result. `tables` holds the JSON of values that need not be written again and again."""
     if isinstance(result, str):
         return result
     if isinstance(result, dict):
         try:
+            if tables and any(id(value) in tables for value in result.values()):
+                pairs = (f"{json.dumps(k)}: {tables.get(id(v)) or json.dumps(v)}" for k, v in result.items())
+                return f"{{{', '.join(pairs)}}}"
             return json.dumps(result)
         except (TypeError, ValueError, RecursionError):
             return str(result)
@@ -76,14 +84,27 @@ def _render(result: object) -> str:
 class Machine:
     """The simulators of one episode; each instance is made when it is first called.
 
+    `instances` holds those by class name, `touched` the class names that were called since it was last cleared.
+
     Args:
         prototypes: Beginning of the scenario by class name.
         methods: The methods on offer by tool name; a name that two classes share belongs to the later one.
         instance_prefix: First part of the names that the official executor gives to the instances.
         deadline: Of one call, in seconds.
+        tables: JSON text by `id` of `Simulators.tables`; empty where none can appear.
     """
 
-    __slots__ = ("_deadline", "_defaults", "_methods", "_prefix", "_prototypes", "_tangled", "instances")
+    __slots__ = (
+        "_deadline",
+        "_defaults",
+        "_methods",
+        "_prefix",
+        "_prototypes",
+        "_tables",
+        "_tangled",
+        "instances",
+        "touched",
+    )
 
     def __init__(
         self,
@@ -92,12 +113,15 @@ class Machine:
         *,
         instance_prefix: str,
         deadline: float,
+        tables: Mapping[int, str] = _NO_TABLES,
     ) -> None:
         self.instances: dict[str, Any] = {}
+        self.touched: set[str] = set()
         self._prototypes = prototypes
         self._methods = methods
         self._prefix = instance_prefix
         self._deadline = deadline
+        self._tables = tables
         self._defaults: dict[tuple[str, str], dict[str, Any]] = {}
         self._tangled = False
 
@@ -106,16 +130,11 @@ class Machine:
         method = self._methods.get(name)
         return None if method is None else re.sub(r"[-./:]", "_", f"{self._prefix}_{method.owner}_instance")
 
-    def owner(self, name: str) -> str | None:
-        """The class that has method `name`."""
-        method = self._methods.get(name.strip())
-        return None if method is None else method.owner
-
     def execute(self, call: ToolCall) -> Outcome:
         """Execute a call; every mistake in it comes back as a fault."""
         method = self._methods.get(call.name)
         try:
-            if method is None or not all(key in method.positional for key in call.arguments):
+            if method is None or not method.accepted.issuperset(call.arguments):
                 call = irregular(call, self.instance_of)
                 method = self._methods[call.name]
             arguments = copy_arguments(call, self.instance_of)
@@ -125,43 +144,51 @@ class Machine:
 
     def run(self, method: Method, arguments: dict[str, Any]) -> Outcome:
         """Run a method with keyword arguments that nobody else holds."""
-        key = (method.owner, method.name)
-        instance = self.instances.get(method.owner)
+        owner = method.owner
+        self.touched.add(owner)
+        instance = self.instances.get(owner)
         if instance is None:
-            instance = self.instances[method.owner] = self._prototypes[method.owner].copy()
+            instance = self.instances[owner] = self._prototypes[owner].copy()
         if method.mutable:
-            self._own_defaults(key, method, arguments)
-        guard = GUARDS.get(key)
-        inside = _INSIDE.get(key)
+            self._own_defaults(method, arguments)
         try:
-            if guard is not None and (self._tangled or method.owner != "GorillaFileSystem"):
-                guard(instance, arguments, self._deadline)
-            if inside is None:
-                result = method.function(instance, **arguments)
-                text = _render(result)
-            else:
-                with inside():
-                    result = method.function(instance, **arguments)
-                    text = _render(result)
+            if method.name in _SPECIAL:
+                return self._run_specially(method, instance, arguments)
+            return self._outcome(method.function(instance, **arguments))
         except Refused as refused:
             return PREFIX + str(refused), Fault(refused.kind, str(refused))
         except Exception as error:  # whatever a simulator raises is an observation, by the official rule
             kind = FaultKind.ARGUMENTS if isinstance(error, TypeError | AttributeError) else FaultKind.TOOL
             return f"{PREFIX}{error}", Fault(kind, str(error))
+
+    def _run_specially(self, method: Method, instance: Any, arguments: dict[str, Any]) -> Outcome:
+        key = (method.owner, method.name)
+        guard = GUARDS.get(key)
+        if guard is not None and (self._tangled or method.owner != "GorillaFileSystem"):
+            guard(instance, arguments, self._deadline)
         if method.name == "cp":
             # Copies of directories share their children from here on.
             self._tangled = True
+        inside = _INSIDE.get(key)
+        if inside is None:
+            return self._outcome(method.function(instance, **arguments))
+        with inside():
+            return self._outcome(method.function(instance, **arguments))
+
+    def _outcome(self, result: object) -> Outcome:
+        text = _render(result, self._tables)
         reported = _reported(result)
         if reported is None:
             return text, None
         sorted_text = steady(reported)
         if sorted_text != reported and isinstance(result, dict):
-            text = _render(result | {"error": sorted_text})
+            text = json.dumps(result | {"error": sorted_text})
         return text, Fault(FaultKind.TOOL, sorted_text)
 
-    def _own_defaults(self, key: tuple[str, str], method: Method, arguments: dict[str, Any]) -> None:
+    def _own_defaults(self, method: Method, arguments: dict[str, Any]) -> None:
+        key = (method.owner, method.name)
         own = self._defaults.get(key)
         if own is None:
-            own = self._defaults[key] = deepcopy(dict(method.mutable))
+            own = self._defaults[key] = {name: value.copy() for name, value in method.mutable.items()}
         for name, value in own.items():
             arguments.setdefault(name, value)

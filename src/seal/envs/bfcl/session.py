@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from seal.envs.bfcl.blueprint import Blueprint, ReferenceTurn
-from seal.envs.bfcl.state import MAX_DIFFERENCES, differences, fingerprint, same
+from seal.envs.bfcl.state import MAX_DIFFERENCES, Snapshot, differences, fingerprint, same
 from seal.envs.bfcl.wording import PREFIX
 from seal.errors import EnvironmentFailure
 from seal.types import Fault, FaultKind, StateDifference, ToolCall, ToolResult, ToolSpec, TurnVerdict, Verdict
@@ -24,6 +24,30 @@ IRRELEVANCE = "multi_turn:irrelevance_error:decoder_success"
 """A call in a turn that needs none; only with `score_abstention`."""
 
 _SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _Fingerprint:
+    value: object
+
+
+@dataclass(slots=True)
+class _Compared:
+    """A simulator's last comparison: with what, the result, and where it differs once somebody asked."""
+
+    state: Snapshot
+    equal: bool
+    differences: tuple[StateDifference, ...] | None = None
+
+
+def _missing(needed: Mapping[str, int], there: Mapping[str, int]) -> list[str]:
+    """What of `needed` is not in `there`, with multiplicity."""
+    missing: list[str] = []
+    for item, count in needed.items():
+        lacking = count - there.get(item, 0)
+        if lacking > 0:
+            missing += [item] * lacking
+    return missing
 
 
 class BFCLSession:
@@ -48,9 +72,10 @@ class BFCLSession:
         self._closed = False
         self._forced = False
         self._called: list[str] = []
-        self._seen: Counter[str] = Counter()
-        self._prints: dict[str, object] = {}
-        self._touched: set[str] = set()
+        self._tally: dict[str, int] = {}
+        self._seen: dict[str, int] = {}
+        self._before: dict[str, Snapshot | _Fingerprint] = {}
+        self._compared: dict[str, _Compared] = {}
         self._differences: tuple[StateDifference, ...] = ()
         self._failures: list[TurnVerdict] = []
         self._ended = 0
@@ -76,7 +101,8 @@ class BFCLSession:
         self._turn += 1
         self._open = True
         self._called = []
-        self._touched = set()
+        self._tally = {}
+        self._machine.touched.clear()
         return self._blueprint.entry.messages[self._turn]
 
     def call(self, call: ToolCall) -> ToolResult:
@@ -88,16 +114,14 @@ class BFCLSession:
         if not self._open:
             raise EnvironmentFailure("a call was made outside a turn")
         self._called.append(call.name)
+        self._tally[call.name] = self._tally.get(call.name, 0) + 1
         if self._enforce_tools and all(call.name != spec.name for spec in self.tools()):
             message = f"name '{call.name}' is not defined"
             text: str = PREFIX + message
             fault: Fault | None = Fault(FaultKind.UNKNOWN_TOOL, message)
         else:
-            owner = self._machine.owner(call.name)
-            if owner is not None:
-                self._touched.add(owner)
             text, fault = self._machine.execute(call)
-        self._seen[text] += 1
+        self._seen[text] = self._seen.get(text, 0) + 1
         return ToolResult(text, text, fault)
 
     def end_turn(self, *, forced: bool = False) -> TurnVerdict:
@@ -118,10 +142,13 @@ class BFCLSession:
         return verdict
 
     def _check(self, reference: ReferenceTurn) -> TurnVerdict:
-        changed = self._state_changed()
-        unequal = [owner for owner in reference.states if not self._equal(owner, reference)]
-        found = tuple(islice((d for owner in unequal for d in self._differences_of(owner, reference)), MAX_DIFFERENCES))
-        missing = tuple((Counter(reference.observations) - self._seen).elements())
+        unequal = [owner for owner, state in reference.states.items() if not self._equal(owner, state, reference)]
+        changed = self._state_changed(reference, unequal)
+        found: tuple[StateDifference, ...] = ()
+        for owner in unequal:
+            found += self._differences_of(owner, reference.states[owner])
+        found = found[:MAX_DIFFERENCES]
+        missing = _missing(reference.observations, self._seen)
         kind: str | None = None
         detail = ""
         if not reference.calls:
@@ -133,46 +160,68 @@ class BFCLSession:
             kind, detail = STATE_MISMATCH, f"the state of {', '.join(unequal)} is not the reference's"
         elif missing:
             kind = RESPONSE_MISMATCH
-            detail = f"{len(missing)} of {len(reference.observations)} results were never obtained"
-        before = set(self._differences)
-        needed = Counter(call.name for call in reference.calls) - Counter(self._called)
+            detail = f"{len(missing)} of {len(reference.calls)} results were never obtained"
         return TurnVerdict(
             passed=kind is None,
             kind=kind,
             expects_calls=bool(reference.calls),
             differences=found,
-            inherited=tuple(difference for difference in found if difference in before),
+            inherited=tuple(difference for difference in found if difference in self._differences) if found else (),
             state_changed=changed,
-            missing_observations=tuple(text if len(text) <= _SHOWN else text[:_SHOWN] + "..." for text in missing),
-            missing_tools=tuple(needed.elements()),
+            missing_observations=tuple([text if len(text) <= _SHOWN else text[:_SHOWN] + "..." for text in missing]),
+            missing_tools=tuple(_missing(reference.tools, self._tally)),
             detail=detail,
         )
 
-    def _state_changed(self) -> bool:
+    def _state_changed(self, reference: ReferenceTurn, unequal: Sequence[str]) -> bool:
+        """Compare the touched simulators with what they were when the turn began, and remember what they are now.
+
+        A state that equals the reference's is remembered as the reference's snapshot, which costs nothing; only one
+        that went its own way needs a fingerprint.
+        """
         changed = False
-        for owner in self._touched:
-            instance = self._machine.instances.get(owner)
-            if instance is None:
-                continue
-            before = self._prints.get(owner, self._blueprint.prototypes[owner].fingerprint)
-            self._prints[owner] = after = fingerprint(instance)
-            changed = changed or before != after
+        for owner in self._machine.touched:
+            instance = self._machine.instances[owner]
+            before = self._before.get(owner) or self._blueprint.prototypes[owner].snapshot
+            now: Snapshot | _Fingerprint = reference.states[owner]
+            if owner in unequal:
+                now = _Fingerprint(fingerprint(instance))
+            if isinstance(before, _Fingerprint):
+                after = now if isinstance(now, _Fingerprint) else _Fingerprint(fingerprint(instance))
+                changed = changed or after != before
+            elif now is not before:
+                # A reference takes a new snapshot only when its state has changed.
+                in_step = not isinstance(now, _Fingerprint) and before is self._reference_before(owner)
+                changed = changed or in_step or not same(instance, before)
+            self._before[owner] = now
         return changed
 
-    def _equal(self, owner: str, reference: ReferenceTurn) -> bool:
-        instance = self._machine.instances.get(owner)
-        if instance is None:
-            if owner in reference.untouched:
-                return True
-            instance = self._blueprint.prototypes[owner].instance
-        return same(instance, reference.states[owner])
+    def _reference_before(self, owner: str) -> Snapshot:
+        if self._turn == 0:
+            return self._blueprint.prototypes[owner].snapshot
+        return self._blueprint.reference[self._turn - 1].states[owner]
 
-    def _differences_of(self, owner: str, reference: ReferenceTurn) -> Sequence[StateDifference]:
-        return tuple(islice(differences(owner, self.instance(owner), reference.states[owner]), MAX_DIFFERENCES))
+    def _equal(self, owner: str, state: Snapshot, reference: ReferenceTurn) -> bool:
+        compared = self._compared.get(owner)
+        if compared is not None and compared.state is state and owner not in self._machine.touched:
+            return compared.equal
+        if owner in reference.untouched and owner not in self._machine.instances:
+            return True
+        equal = same(self.instance(owner), state)
+        self._compared[owner] = _Compared(state, equal)
+        return equal
+
+    def _differences_of(self, owner: str, state: Snapshot) -> tuple[StateDifference, ...]:
+        compared = self._compared[owner]
+        if compared.differences is None:
+            found = differences(owner, self.instance(owner), state)
+            compared.differences = tuple(islice(found, MAX_DIFFERENCES))
+        return compared.differences
 
     def instance(self, owner: str) -> object:
         """The simulator of a class as it stands, for checks: read it, do not change it."""
-        return self._machine.instances.get(owner, self._blueprint.prototypes[owner].instance)
+        instance: object = self._machine.instances.get(owner)
+        return self._blueprint.prototypes[owner].instance if instance is None else instance
 
     def verdict(self) -> Verdict:
         """The official result over what has been played: 1 if every turn of the task was played and passed, else 0."""

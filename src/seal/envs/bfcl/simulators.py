@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import json
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ class Method:
         name: The method's name, which is the tool's name.
         function: The plain function; its first argument is the instance.
         positional: Parameter names in order, without `self`.
-        required: Those without a default.
+        accepted: The same as a set.
         mutable: Parameters whose default value is a list or dict, with that value: in the original, every call of the
             process shares it.
     """
@@ -48,7 +49,7 @@ class Method:
     name: str
     function: Callable[..., object]
     positional: tuple[str, ...]
-    required: frozenset[str]
+    accepted: frozenset[str]
     mutable: Mapping[str, Any]
 
 
@@ -59,12 +60,17 @@ class Simulators:
     Attributes:
         classes: Class by name.
         methods: Public methods by class name and method name.
+        tables: Long lists of numbers and texts that long-context simulators put into their answers; nothing changes
+            them.
+        written: The JSON of each of `tables`, by its `id`.
         directory: The file system's directory class.
         file: The file system's file class.
     """
 
     classes: Mapping[str, type]
     methods: Mapping[str, Mapping[str, Method]]
+    tables: tuple[list[Any], ...]
+    written: Mapping[int, str]
     directory: type
     file: type
 
@@ -91,7 +97,8 @@ class LazyRandom:
         """As `random.Random.uniform`."""
         return self._drawn().uniform(a, b)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> LazyRandom:
+    def copy(self) -> LazyRandom:
+        """Return an independent generator that goes on from the same place."""
         other = LazyRandom(self._seed)
         if self._generator is not None:
             other._generator = random.Random()
@@ -165,7 +172,7 @@ def _methods(owner: str, cls: type) -> Mapping[str, Method]:
             name=name,
             function=function,
             positional=tuple(p.name for p in parameters),
-            required=frozenset(p.name for p in parameters if p.default is p.empty),
+            accepted=frozenset(p.name for p in parameters),
             mutable=MappingProxyType({p.name: p.default for p in parameters if isinstance(p.default, list | dict)}),
         )
     return MappingProxyType(found)
@@ -188,9 +195,16 @@ def load(root: Path) -> Simulators:
     modules = {name: _execute(root, stem, long_context) for name, stem in MODULES.items()}
     classes = {name: module.__dict__[name] for name, module in modules.items()}
     file_system = modules["GorillaFileSystem"].__dict__
+    tables = [
+        value
+        for value in vars(long_context).values()
+        if isinstance(value, list) and len(value) > 100 and all(isinstance(item, str | int | float) for item in value)
+    ]
     return Simulators(
         classes=MappingProxyType(classes),
         methods=MappingProxyType({name: _methods(name, cls) for name, cls in classes.items()}),
+        tables=tuple(tables),
+        written=MappingProxyType({id(table): json.dumps(table) for table in tables}),
         directory=file_system["Directory"],
         file=file_system["File"],
     )

@@ -94,7 +94,6 @@ class Prototype:
     Attributes:
         instance: The one that is copied; only ever read.
         snapshot: Its public state.
-        fingerprint: Of its public state.
     """
 
     def __init__(self, instance: object, simulators: Simulators) -> None:
@@ -117,7 +116,6 @@ class Prototype:
                 containers[name] = value
         self._containers = marshal.dumps(containers)
         self.snapshot = snapshot(instance)
-        self.fingerprint = fingerprint(instance)
 
     def copy(self) -> Any:
         """Return a fresh instance that shares nothing mutable with any other."""
@@ -126,7 +124,7 @@ class Prototype:
         attributes.update(self._plain)
         attributes.update(marshal.loads(self._containers))  # noqa: S302 -- written by this process a moment ago
         for name, source in self._random.items():
-            attributes[name] = deepcopy(source)
+            attributes[name] = source.copy()
         if self._root is not None:
             attributes["root"] = attributes["_current_dir"] = self._copy_directory(self._root, None)
         return new

@@ -32,6 +32,7 @@ MAX_SIZE = 1_000_000
 _FORBIDDEN = frozenset({"kill", "exit", "quit", "remove", "unlink", "popen", "Popen", "run"})
 _CALLEE = re.compile(r"\b([a-zA-Z_]\w*)\s*(?=\()")
 _SHALLOW = 20
+_SHORT = 10_000
 _MAX_BITS = 14_000
 _BACKSLASH = "\\"
 
@@ -113,11 +114,10 @@ class _Copier:
 
 
 def _deep(value: object, limit: int) -> bool:
-    if limit == 0:
-        return True
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return isinstance(value, list | tuple) and any(_deep(item, limit - 1) for item in value)
+    if isinstance(value, str | int | float) or value is None:
+        return False
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return limit == 0 or any(_deep(item, limit - 1) for item in items)
 
 
 def copy_arguments(call: ToolCall, instance_of: InstanceOf) -> dict[str, object]:
@@ -127,10 +127,14 @@ def copy_arguments(call: ToolCall, instance_of: InstanceOf) -> dict[str, object]
         Refused: If a value cannot be written as a Python literal, or is too large or too deep for the parser.
     """
     copier = _Copier(instance_of)
-    arguments = {}
+    arguments: dict[str, object] = {}
     for key, value in call.arguments.items():
+        kind = type(value)
+        if kind is bool or value is None or (kind is str and "(" not in value and len(value) < _SHORT):
+            arguments[key] = value
+            continue
         arguments[key] = copier.copy(value)
-        if isinstance(value, list | tuple | Mapping) and _deep(value, _SHALLOW):
+        if kind is not str and _deep(value, _SHALLOW):
             _compile(f"_({key}={value!r})", FaultKind.ARGUMENTS)
     return arguments
 
