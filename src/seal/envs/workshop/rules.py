@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -224,12 +224,6 @@ def fit(tool: Tool, rule: Rule | None = None, *, stated: bool = False, plain: bo
         plain: Whether documentation puts the rule into words.
     """
     if rule is None:
-        # Units have to be known where no rule asks for another one: they are said where the kind has one.
-        spec = replace(tool.spec, parameters=object_schema({n: _with_unit(k) for n, k in tool.parameters.items()}))
-        return Fitted(tool, None, spec, spec)
+        return Fitted(tool, None, tool.spec, tool.spec)
     full = documented(tool, rule, plain=plain)
     return Fitted(tool, rule, full if stated else bare(tool, rule), full)
-
-
-def _with_unit(kind: Kind) -> Mapping[str, Any]:
-    return {**kind.schema, "description": f"in {kind.unit[0]}"} if kind.unit else kind.schema

@@ -45,8 +45,10 @@ WORD = Kind({"type": "string"}, identifier=True)
 TEXT = Kind({"type": "string"})
 PATH = Kind({"type": "string"}, path=True)
 PEOPLE = Kind({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3})
-HOURS = Kind({"type": "integer", "minimum": 1, "maximum": 6}, unit=("hours", "minutes", 60))
-DOLLARS = Kind({"type": "integer", "minimum": 1, "maximum": 99}, unit=("dollars", "cents", 100))
+HOURS = Kind({"type": "integer", "minimum": 1, "maximum": 6, "description": "in hours"}, unit=("hours", "minutes", 60))
+DOLLARS = Kind(
+    {"type": "integer", "minimum": 1, "maximum": 99, "description": "in dollars"}, unit=("dollars", "cents", 100)
+)
 
 
 def number(low: int, high: int) -> Kind:
