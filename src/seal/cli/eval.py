@@ -32,6 +32,7 @@ def evaluate(
     out: Path | None = None,
     interface: str | None = None,
     option: Repeated = (),
+    model_option: Repeated = (),
     json: Flag = False,
 ) -> int:
     """Measure success in the bare environment, by category, with the failure profile.
@@ -49,6 +50,7 @@ def evaluate(
         out: Trace file; an interrupted evaluation goes on where it stopped.
         interface: Play with cues: ids joined by commas, all, or an interface as JSON. Not the bare environment.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
+        model_option: The same for the model, such as concurrency=50, device=cuda, max_new_tokens=256.
         json: Print one JSON object.
     """
     if samples < 1:
@@ -65,6 +67,7 @@ def evaluate(
         "environment": env,
         "split": split,
         "options": parse_options(option),
+        "model_options": parse_options(model_option),
         "temperature": temperature,
         "seed": seed,
         "interface": None,
@@ -85,7 +88,9 @@ def evaluate(
         stack.callback(log.close)
         wanted = {(task.id, sample) for task in chosen for sample in range(samples)}
         kept = {key: pair for key, pair in log.kept.items() if key in wanted}
-        policy = policy_for(model, environment, temperature=temperature)
+        policy = policy_for(
+            model, environment, chosen, temperature=temperature, seed=seed, options=settings["model_options"]
+        )
         stack.callback(policy.close)
         bar = stack.enter_context(tracked(f"{env} {split}", len(wanted) - len(kept)))
 
@@ -129,9 +134,9 @@ class _Log:
         self._writer: LineWriter | None = None
         if self.out is None:
             return
-        beside = self.out.with_name(f"{self.out.name}.settings.json")
         if self.out.is_dir():
             raise ConfigError(f"--out needs a file, and {self.out} is a directory")
+        beside = self.out.with_name(f"{self.out.name}.settings.json")
         if self.out.exists() and self.out.stat().st_size:
             self._check(read_json(beside) if beside.exists() else None, beside)
             for traced in read_traces(self.out):

@@ -86,7 +86,7 @@ class Result:
             return
         console = stdout()
         for block in self._blocks:
-            console.print(block, soft_wrap=isinstance(block, Text) and console.soft_wrap)
+            console.print(block, soft_wrap=console.soft_wrap and not isinstance(block, Table))
 
 
 @contextmanager

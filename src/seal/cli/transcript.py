@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from rich.padding import Padding
-from rich.rule import Rule
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from seal.cli.output import clean, label_style
@@ -23,7 +23,24 @@ CUE = "bold magenta"
 _MARK = "+ "
 
 
-def transcript(traced: Traced, *, raw: bool = False) -> Iterator[Rule | Text | Padding]:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A labelled paragraph: folded with a hanging indent on terminals, left as it is elsewhere."""
+
+    head: Text
+    body: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Print line by line."""
+        width = options.max_width - len(self.head)
+        folded = self.body.wrap(console, width) if console.is_terminal and width > 20 else self.body.split("\n")
+        indent = Text(" " * len(self.head))
+        for number, line in enumerate(folded):
+            line.rstrip()
+            yield Text.assemble(indent if number else self.head, line)
+
+
+def transcript(traced: Traced, *, raw: bool = False) -> Iterator[Text | Entry]:
     """Yield the printable lines of a trajectory.
 
     Args:
@@ -32,7 +49,7 @@ def transcript(traced: Traced, *, raw: bool = False) -> Iterator[Rule | Text | P
     """
     writer = _Writer(raw=raw)
     trajectory = traced.trajectory
-    yield Rule(Text(_title(traced), style="bold"), align="left", characters="─")
+    yield Text(f"── {_title(traced)}", style="bold")
     yield Text(_numbers(traced), style="dim")
     yield from _cues(trajectory)
     played = {turn.index: turn for turn in trajectory.turns}
@@ -89,7 +106,7 @@ class _Writer:
     def __init__(self, *, raw: bool) -> None:
         self._raw = raw
 
-    def turn(self, turn: Turn) -> Iterator[Padding]:
+    def turn(self, turn: Turn) -> Iterator[Entry]:
         yield self._line("user", self._cued(turn.user, turn.user_shown), style="cyan")
         for step in turn.steps:
             yield from self._step(step)
@@ -98,7 +115,7 @@ class _Writer:
             words = " ".join(part for part in (verdict.kind, verdict.detail) if part)
             yield self._line("verifier", Text(self._cut(words)), style="red")
 
-    def _step(self, step: Step) -> Iterator[Padding]:
+    def _step(self, step: Step) -> Iterator[Entry]:
         generation = step.generation
         content = generation.text if self._raw else self._content(generation)
         if content or not generation.calls:
@@ -139,7 +156,7 @@ class _Writer:
             text.append(f"\n{_MARK}{clean(after.strip())}", style=CUE)
         return text
 
-    def signals(self, diagnosis: TurnDiagnosis) -> Iterator[Padding]:
+    def signals(self, diagnosis: TurnDiagnosis) -> Iterator[Entry]:
         for signal in diagnosis.signals:
             place = "" if signal.step is None else f", step {signal.step + 1}"
             subject = ".".join(part for part in (signal.tool, signal.argument) if part)
@@ -147,11 +164,8 @@ class _Writer:
             words = f"{signal.label}{place}{f', {subject}' if subject else ''}: {signal.evidence}{repaired}"
             yield self._line("evidence", Text(self._cut(words)), style="dim" if signal.repaired else "yellow")
 
-    def _line(self, who: str, text: Text, style: str = "") -> Padding:
-        head = Text(f"{who:>8}  ", style=style or "dim")
-        indent = "\n" + " " * 10
-        body = Text(indent).join(text.split("\n"))
-        return Padding(head.append(body), (0, 0, 0, 2))
+    def _line(self, who: str, text: Text, style: str = "") -> Entry:
+        return Entry(Text(f"{who:>8}  ", style=style or "dim"), text)
 
     def _cut(self, text: str) -> str:
         text = clean(text.strip())
