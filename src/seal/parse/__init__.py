@@ -17,10 +17,22 @@ from types import MappingProxyType
 from seal.errors import ConfigError
 from seal.parse._common import Dialect, Parsed, tool_object
 from seal.parse._hermes import Hermes
+from seal.parse._json import served_call
 from seal.parse._llama3 import Llama3
 from seal.parse._pythonic import Pythonic
 
-__all__ = ["DIALECTS", "Dialect", "Hermes", "Llama3", "Parsed", "Pythonic", "detect", "dialect", "tool_object"]
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "Hermes",
+    "Llama3",
+    "Parsed",
+    "Pythonic",
+    "detect",
+    "dialect",
+    "served_call",
+    "tool_object",
+]
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType({d.name: d for d in (Hermes(), Llama3(), Pythonic())})
 """The dialects by name."""

@@ -63,6 +63,29 @@ def read_call(value: object, key: str, text: str) -> ToolCall | MalformedCall:
     return ToolCall(name, arguments)
 
 
+def served_call(name: str, arguments: str, call_id: str | None) -> ToolCall | MalformedCall:
+    """The call that a chat server read from its model's output, its arguments still a JSON text.
+
+    An empty text stands for no arguments, as several servers send it.
+
+    Args:
+        name: The tool's name.
+        arguments: The arguments as JSON text.
+        call_id: The server's identifier.
+    """
+    if not name:
+        return MalformedCall(arguments, "the call has no 'name' that is a string")
+    body = arguments.strip() or "{}"
+    try:
+        value, end = decode(body)
+    except NotJsonError as error:
+        return MalformedCall(arguments, str(error), name)
+    if SPACE.fullmatch(body, end) is None:
+        return MalformedCall(arguments, "there must be exactly one JSON object of arguments", name)
+    read = read_call({"name": name, "arguments": value}, "arguments", arguments)
+    return ToolCall(name, read.arguments, call_id) if isinstance(read, ToolCall) else read
+
+
 def legible_name(text: str) -> str | None:
     """The tool's name in a call that cannot be read, if it can be made out."""
     found = _NAME.search(text[:2000])
