@@ -15,7 +15,7 @@ PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3
 # For pip, such as --index-url or --find-links; pip's own configuration applies as well.
 PIP_OPTIONS ?=
 TORCH ?= torch==2.13.0
-# Test processes; and anything else for pytest.
+# Processes of tests and of the parity check; and anything else for pytest.
 WORKERS ?= 2
 PYTEST_OPTIONS ?=
 N ?= 20000
@@ -84,7 +84,7 @@ format: setup
 	$(BIN)/ruff format .
 
 parity: data
-	@$(BIN)/python scripts/parity_bfcl.py --episodes $(N) --seed $(SEED)
+	@$(BIN)/python scripts/parity_bfcl.py --episodes $(N) --seed $(SEED) --jobs $(WORKERS)
 
 bench: data
 	@$(BIN)/python benchmarks/run.py
