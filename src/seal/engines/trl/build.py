@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
@@ -46,19 +48,17 @@ def build_trainer(
 
     from seal.engines.trl.trainer import SealTrainer  # noqa: PLC0415
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # known: the version is pinned
-        trainer = SealTrainer(
-            config=config,
-            state=state,
-            events=events,
-            filler=tokenizer.eos_token_id,
-            model=model,
-            processing_class=tokenizer,
-            args=grpo_config(config, checkpoints, device=model.device.type),
-            train_dataset=Dataset.from_dict({"prompt": order}),
-            peft_config=_lora(config),
-        )
+    trainer = SealTrainer(
+        config=config,
+        state=state,
+        events=events,
+        filler=tokenizer.eos_token_id,
+        model=model,
+        processing_class=tokenizer,
+        args=grpo_config(config, checkpoints, device=model.device.type),
+        train_dataset=Dataset.from_dict({"prompt": order}),
+        peft_config=_lora(config),
+    )
     trainer.remove_callback(PrinterCallback)
     rows = config.rollout.prompts * config.rollout.group_size
     if config.update.score_on == "both" and (rows // trainer.accelerator.num_processes) % config.rollout.group_size:
@@ -69,13 +69,22 @@ def build_trainer(
     return trainer
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what TRL and transformers say about each other: nothing that a user of SEAL could act on."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # the version is pinned
+        warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+        yield
+
+
 def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
     """TRL's GRPOConfig for a run.
 
     One TRL *generation batch* is one round; one optimizer step is one mini-batch of prompts. TRL computes old
     log-probabilities itself whenever a round takes several steps, in the very context that is scored.
     """
-    from trl import GRPOConfig  # noqa: PLC0415 -- takes seconds to import
+    from trl.trainer.grpo_config import GRPOConfig  # noqa: PLC0415 -- takes seconds to import
 
     rollout, update = config.rollout, config.update
     world = _world_size()
@@ -113,7 +122,8 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         warmup_steps=update.warmup_rounds * config.steps_per_round,
         weight_decay=update.weight_decay,
         max_grad_norm=update.max_grad_norm,
-        gradient_checkpointing=update.gradient_checkpointing,
+        gradient_checkpointing=None,  # the deprecated name of the next, on by default in TRL
+        activation_checkpointing=update.gradient_checkpointing,
         bf16=config.model.dtype == "bfloat16",
         fp16=config.model.dtype == "float16",
         use_cpu=device == "cpu",

@@ -14,7 +14,7 @@ from seal.tokens import trajectory_tokens
 
 
 def reliance_by_turn(
-    model: Any, played: Round, *, temperature: float, micro_batch_tokens: int, autocast: str
+    model: Any, played: Round, *, temperature: float, micro_batch_tokens: int
 ) -> list[list[float] | None]:
     """Measure r of every cued rollout, summed over each turn.
 
@@ -23,7 +23,6 @@ def reliance_by_turn(
         played: The round.
         temperature: Of the sampling; both log-probabilities are of the scaled distribution.
         micro_batch_tokens: Tokens a forward pass.
-        autocast: Data type of the computation.
 
     Returns:
         By rollout, length B: nats by turn, or None for a rollout without cues or without a sample.
@@ -42,7 +41,6 @@ def reliance_by_turn(
         [row.completion_ids for _, row in rows],
         temperature=temperature,
         micro_batch_tokens=micro_batch_tokens,
-        autocast=autocast,
     )
     for (j, row), logprobs in zip(rows, bare, strict=True):
         turns = [0.0] * len(played.trajectories[j].turns)

@@ -8,7 +8,8 @@ as one that was not.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -28,6 +29,8 @@ from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json, writing
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from seal.engines.trl.trainer import SealTrainer
     from seal.models.chat import ChatFormat
     from seal.models.local import LocalPolicy
@@ -78,6 +81,7 @@ class _Run:
     """The run's side of every round (`seal.engines.trl.trainer.Events`)."""
 
     trainer: SealTrainer
+    tokenizer: PreTrainedTokenizerBase
     chat: ChatFormat
 
     def __init__(
@@ -111,7 +115,7 @@ class _Run:
 
     def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
-        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
+        from seal.engines.trl.build import build_trainer, quiet  # noqa: PLC0415 -- loads torch and TRL
         from seal.models.chat import ChatFormat  # noqa: PLC0415
         from seal.models.load import load_model  # noqa: PLC0415
 
@@ -123,28 +127,29 @@ class _Run:
             state, self.measured = State.from_json(stored["loop"]), _Measured(**stored["measured"])
             self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
         self.directory.rewind(state.round)
-        model, tokenizer = load_model(
+        model, self.tokenizer = load_model(
             self.config.model.source,
             dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
             device=self.config.model.device,
             threads=self.config.model.threads,
         )
         dialect = self.config.model.dialect
-        self.chat = ChatFormat(tokenizer, None if dialect == "auto" else dialect)
+        self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
         self.chat.prove()
-        self.trainer = build_trainer(
-            self.config,
-            model,
-            tokenizer,
-            order=order,
-            state=state,
-            events=self,
-            checkpoints=self.directory.checkpoints,
-        )
-        if checkpoint is None and self.validation is not None and self.config.evaluation.before:
-            self.measured.before = self._validate().to_json()
-        self._round_started = perf_counter()
-        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        with quiet():
+            self.trainer = build_trainer(
+                self.config,
+                model,
+                self.tokenizer,
+                order=order,
+                state=state,
+                events=self,
+                checkpoints=self.directory.checkpoints,
+            )
+            if checkpoint is None and self.validation is not None and self.config.evaluation.before:
+                self.measured.before = self._validate().to_json()
+            self._round_started = perf_counter()
+            self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         return self._summarise()
 
     def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
@@ -219,21 +224,27 @@ class _Run:
         """Make the checkpoint whole."""
         write_json(checkpoint / STATE, {"loop": state.to_json(), "measured": asdict(self.measured)})
 
-    def _policy(self, temperature: float) -> LocalPolicy:
+    @contextmanager
+    def _policy(self, temperature: float) -> Iterator[LocalPolicy]:
+        """The current weights as a policy, computing in the data type of the update."""
         from seal.models.local import LocalPolicy  # noqa: PLC0415 -- loads torch
 
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        return LocalPolicy(
-            model,
-            self.trainer.processing_class,
-            chat=self.chat,
-            temperature=temperature,
-            max_new_tokens=self.config.rollout.max_new_tokens,
-            max_context=self.config.model.max_context,
-            batch_size=self.config.rollout.batch_size,
-            max_cached_tokens=self.config.rollout.max_cached_tokens,
-            autocast=self.config.model.dtype,
-        )
+        with self.trainer.accelerator.autocast():
+            policy = LocalPolicy(
+                self.trainer.accelerator.unwrap_model(self.trainer.model),
+                self.tokenizer,
+                chat=self.chat,
+                temperature=temperature,
+                max_new_tokens=self.config.rollout.max_new_tokens,
+                max_context=self.config.model.max_context,
+                batch_size=self.config.rollout.batch_size,
+                max_cached_tokens=self.config.rollout.max_cached_tokens,
+                name=self.config.model.source,
+            )
+            try:
+                yield policy
+            finally:
+                policy.close()
 
     def _gather(self, profile: Profile) -> Profile:
         """Add up the profiles of all ranks (a group can straddle ranks)."""
@@ -249,13 +260,13 @@ class _Run:
             return [None] * len(played.trajectories)
         from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
 
-        return reliance_by_turn(
-            self.trainer.accelerator.unwrap_model(self.trainer.model),
-            played,
-            temperature=self.config.rollout.temperature,
-            micro_batch_tokens=self.config.model.max_context * self.config.update.micro_batch,
-            autocast=self.config.model.dtype,
-        )
+        with self.trainer.accelerator.autocast():
+            return reliance_by_turn(
+                self.trainer.accelerator.unwrap_model(self.trainer.model),
+                played,
+                temperature=self.config.rollout.temperature,
+                micro_batch_tokens=self.config.model.max_context * self.config.update.micro_batch,
+            )
 
     def _due(self, index: int) -> bool:
         every = self.config.evaluation.every
@@ -306,7 +317,7 @@ class _Run:
         with writing(target):
             shutil.rmtree(fresh, ignore_errors=True)
             self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(fresh)
-            self.trainer.processing_class.save_pretrained(fresh)
+            self.tokenizer.save_pretrained(fresh)
             if target.exists():
                 shutil.rmtree(target)
             fresh.rename(target)

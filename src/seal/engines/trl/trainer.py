@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from trl import GRPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from seal.config import RunConfig
 from seal.engines.trl.rows import make_row, scored_views, token_weights
@@ -60,7 +60,7 @@ def verified_reward(prompts: list[str], completions: list[str], **extra: Any) ->
     return rewards
 
 
-class SealTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
+class SealTrainer(GRPOTrainer):
     """GRPOTrainer whose generation is one round of Algorithm 1.
 
     Args:
@@ -80,7 +80,9 @@ class SealTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
         filler: int,
         **options: Any,
     ) -> None:
-        super().__init__(reward_funcs=verified_reward, rollout_func=_rollout, **options)
+        super().__init__(
+            reward_funcs=verified_reward, rollout_func=lambda prompts, _trainer: self.play(prompts), **options
+        )
         self.loop_state = state
         self._config = config
         self._events = events
@@ -199,9 +201,9 @@ class SealTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
         """Write none: a run directory is described by its config.toml."""
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        folder = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
         try:
-            super()._save_checkpoint(model, trial)
+            super()._save_checkpoint(model, trial)  # type: ignore[no-untyped-call]  # TRL's is not annotated
         except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
             raise StorageError(
                 f"cannot write checkpoint {folder}: {error}; make room and continue with --resume, earlier "
@@ -209,7 +211,3 @@ class SealTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
             ) from error
         if self.accelerator.is_main_process:
             self._events.saved(folder, self.loop_state)
-
-
-def _rollout(prompts: list[str], trainer: SealTrainer) -> dict[str, Any]:
-    return trainer.play(prompts)

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import letter
+import pytest
+
+from seal.config import load_config
+from seal.engines.rundir import STATE
+from seal.errors import ConfigError
+from seal.trace import read_traces
+
+torch = pytest.importorskip("torch")
+
+BASE = (
+    "environment.name=letter",
+    "model.dialect=even",
+    "model.max_context=512",
+    "model.threads=1",
+    "rollout.rounds=3",
+    "rollout.prompts=2",
+    "rollout.group_size=4",
+    "rollout.max_new_tokens=6",
+    "update.learning_rate=0.01",
+    "update.micro_batch=2",
+    "update.kl=0.0",
+    "evaluation.every=2",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered():
+    import seal.envs
+    import seal.parse
+
+    names, dialects = dict(seal.envs.BUILT_IN), seal.parse.DIALECTS
+    letter.register()
+    yield
+    seal.envs.BUILT_IN.clear()
+    seal.envs.BUILT_IN.update(names)
+    seal.parse.DIALECTS = dialects
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory, tokenizer_for, model_for) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = tokenizer_for("chatml")
+    model_for(len(tokenizer), positions=512).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, model_dir):
+    """Train with some overrides; returns (directory, summary)."""
+    from seal.engines.trl import train
+
+    def start(*overrides, name="run", resume=False):
+        config = load_config(None, [*BASE, f"model.source={model_dir}", *overrides])
+        return tmp_path / name, train(config, tmp_path / name, resume=resume)
+
+    return start
+
+
+def rounds(directory):
+    return [json.loads(line) for line in (directory / "rounds.jsonl").read_text().splitlines()]
+
+
+def timeless(directory):
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in rounds(directory)]
+
+
+def weights(directory, name="best"):
+    from safetensors.torch import load_file
+
+    return load_file(directory / "checkpoints" / name / "model.safetensors")
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_a_run_leaves_what_it_promises(run) -> None:
+    directory, summary = run("interface.recipe=static", "exposure.peak=0.5")
+    assert {p.name for p in directory.iterdir()} >= {"config.toml", "rounds.jsonl", "traces", "checkpoints", "summary.json"}
+    assert json.loads((directory / "summary.json").read_text()) == summary
+    records = rounds(directory)
+    assert [r["round"] for r in records] == [0, 1, 2]
+    assert [r["validation"] is not None for r in records] == [False, True, True]
+    first = records[0]
+    assert first["rollouts"] == 8
+    assert 0 < first["success"] < 1
+    assert sum(first["labels"].values()) + sum(first["profile"]["outside"].values()) == 16
+    assert set(first["seconds"]) == {
+        "rollout", "diagnose", "profile", "weights", "evolve", "reliance", "update", "validation", "total",
+    }  # fmt: skip
+    assert first["interface"]["active"]
+    assert math.isfinite(first["reliance"]["mean"])
+    assert set(first["reliance"]["by_cue"]) >= {"cap.act", "schema.required"}
+    assert first["update"]["grad_norm"] > 0
+    traced = list(read_traces(directory / "traces" / "round-0000.jsonl"))
+    assert len(traced) == 8
+    assert sum(t.trajectory.interface is not None for t in traced) == 4
+    assert all((t.reliance is not None) == (t.trajectory.interface is not None) for t in traced)
+    assert sum(t.advantage for t in traced) == pytest.approx(0, abs=1e-5)
+    assert not list(directory.rglob("*.tmp"))
+
+
+def test_the_update_moves_weights_towards_what_succeeded(run, model_dir) -> None:
+    from safetensors.torch import load_file
+
+    directory, _ = run("evaluation.every=0", "rollout.rounds=1")
+    before, after = load_file(model_dir / "model.safetensors"), weights(directory)
+    assert not same(before, after)
+
+
+def test_the_same_seed_gives_the_same_run(run) -> None:
+    one, _ = run(name="one")
+    two, _ = run(name="two")
+    assert timeless(one) == timeless(two)
+    assert same(weights(one), weights(two))
+    other, _ = run("seed=1", name="other")
+    assert timeless(one) != timeless(other)
+
+
+@pytest.mark.parametrize("extra", [(), ("update.mini_batch=1", "weights.preset=adaptive", "interface.recipe=static")])
+def test_a_killed_run_ends_with_the_weights_of_one_that_was_not(run, tmp_path, model_dir, extra) -> None:
+    """SIGKILL at whatever moment; resume as often as it takes."""
+    whole, _ = run(*extra, name="whole")
+    killed = tmp_path / "killed"
+    overrides = [*BASE, f"model.source={model_dir}", *extra]
+    code = (
+        "import sys, letter, logging; letter.register(); from pathlib import Path; "
+        "from seal.config import load_config; from seal.engines.trl import train; "
+        f"train(load_config(None, {overrides!r}), Path(sys.argv[1]), resume=sys.argv[2] == 'resume')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(letter.__file__).parent), "OMP_NUM_THREADS": "1"}
+    # Kill when something has just appeared: the first round's line, then the second checkpoint half written.
+    for wanted, mode in (("rounds.jsonl", "new"), ("checkpoints/checkpoint-*/optimizer.pt", "resume")):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(killed), mode], env=environment, stderr=subprocess.DEVNULL
+        )
+        before = set(killed.glob(wanted))
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not set(killed.glob(wanted)) - before:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    resumed, _ = run(*extra, name="killed", resume=True)
+    assert timeless(resumed) == timeless(whole)
+    last = max((whole / "checkpoints").glob("checkpoint-*"), key=lambda p: int(p.name[11:])).name
+    assert same(weights(resumed, last), weights(whole, last))
+    assert same(weights(resumed), weights(whole))
+
+
+def test_a_torn_checkpoint_is_not_resumed_from(run) -> None:
+    directory, _ = run(name="whole")
+    torn = max((directory / "checkpoints").glob("checkpoint-*"), key=lambda p: int(p.name[11:]))
+    (torn / STATE).unlink()
+    (torn / "optimizer.pt").write_bytes(b"half")
+    expected = timeless(directory)
+    run(name="whole", resume=True)
+    assert timeless(directory) == expected
+
+
+@pytest.mark.parametrize("score_on", ["shown", "bare", "both"])
+def test_scoring_contexts(run, score_on) -> None:
+    directory, _ = run(
+        f"update.score_on={score_on}", "interface.recipe=static", "rollout.rounds=2", "update.mini_batch=1"
+    )
+    assert all(math.isfinite(r["update"]["loss"]) for r in rounds(directory))
+
+
+def test_without_cues_all_scoring_contexts_are_one(run) -> None:
+    results = [
+        weights(run(f"update.score_on={s}", "interface.recipe=off", "rollout.rounds=1", "evaluation.every=0", name=s)[0])
+        for s in ("shown", "bare", "both")
+    ]
+    assert same(results[0], results[1])
+    for key in results[0]:  # the batch is doubled: the same gradient up to the order of sums
+        assert torch.allclose(results[0][key], results[2][key], atol=2e-3), key
+
+
+def test_lora_with_kl_and_several_steps_a_round(run) -> None:
+    directory, _ = run(
+        "lora.enabled=true", "lora.r=2", "update.kl=0.1", "update.mini_batch=1", "update.iterations=2", "weights.by=turn"
+    )
+    assert (directory / "checkpoints" / "best" / "adapter_config.json").is_file()
+    assert all(r["update"]["kl"] >= 0 for r in rounds(directory))
+
+
+def test_full_weights_with_kl(run) -> None:
+    directory, _ = run("update.kl=0.1")
+    assert rounds(directory)[0]["update"]["kl"] == pytest.approx(0, abs=1e-6)
+    assert rounds(directory)[-1]["update"]["kl"] > 0
+
+
+def test_too_few_tasks_for_a_round(run) -> None:
+    with pytest.raises(ConfigError, match="a round needs 10 different tasks"):
+        run("rollout.prompts=10", "update.micro_batch=1")

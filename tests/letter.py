@@ -1,0 +1,103 @@
+"""An environment that a random model sometimes solves, and the dialect that makes it so.
+
+Any message of even length counts as a call of `copy_file`; both turns of a task need one. Groups of random rollouts
+have variance, so updates move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from seal.parse import Parsed
+from seal.task import Task, TaskSet
+from seal.types import ToolCall, ToolResult, ToolSpec, TurnVerdict, Verdict
+
+
+class LetterSession:
+    """One episode."""
+
+    n_turns = 2
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._turn = -1
+        self._verdicts: list[TurnVerdict] = []
+        self._calls: list[str] = []
+
+    def system_message(self) -> str | None:
+        return "Call the tool."
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return (ToolSpec("copy_file", "Copy.", {"type": "object", "properties": {"source": {"type": "string"}}}),)
+
+    def user_message(self) -> str | None:
+        self._turn += 1
+        self._calls = []
+        return f"Copy {self._word}, please." if self._turn < self.n_turns else None
+
+    def call(self, call: ToolCall) -> ToolResult:
+        self._calls.append(call.name)
+        return ToolResult("copied", "copied")
+
+    def end_turn(self, *, forced: bool = False) -> TurnVerdict:
+        self._verdicts.append(TurnVerdict(passed=bool(self._calls), expects_calls=True, missing_tools=("copy_file",)))
+        return self._verdicts[-1]
+
+    def verdict(self) -> Verdict:
+        return Verdict(float(all(v.passed for v in self._verdicts) and len(self._verdicts) == self.n_turns))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class Letter:
+    """Eight training tasks, four validation tasks."""
+
+    name = "letter"
+    max_steps = 2
+    malformed: Literal["end_turn", "feedback"] = "feedback"
+    early_stop = False
+
+    def splits(self) -> Sequence[str]:
+        return ("train", "validation")
+
+    def tasks(self, split: str) -> TaskSet:
+        numbers = range(8) if split == "train" else range(8, 12)
+        return TaskSet(split, tuple(self.task(f"letter_{n}") for n in numbers))
+
+    def task(self, task_id: str) -> Task:
+        return Task(task_id, "even" if int(task_id[7:]) % 2 else "odd", task_id)
+
+    def open(self, task: Task) -> LetterSession:
+        return LetterSession(task.id)
+
+    def reference(self, task: Task) -> tuple[tuple[ToolCall, ...], ...]:
+        return ((ToolCall("copy_file", {}),),) * 2
+
+
+class EvenDialect:
+    """Even messages are calls."""
+
+    name = "even"
+
+    def parse(self, text: str) -> Parsed:
+        return Parsed(text, (ToolCall("copy_file", {"source": text[:8]}),) if len(text) % 2 == 0 else ())
+
+    def render(self, calls: Sequence[ToolCall]) -> str:
+        return "ab" * len(calls)
+
+    def instructions(self, tools: Sequence[ToolSpec]) -> str:
+        return "\n".join(f"{tool.name}: {tool.description}" for tool in tools)
+
+    def announce(self, tools: Sequence[ToolSpec]) -> str:
+        return self.instructions(tools)
+
+
+def register() -> None:
+    """Make both known by name."""
+    import seal.envs
+    import seal.parse
+
+    seal.envs.BUILT_IN["letter"] = "letter:Letter"
+    seal.parse.DIALECTS = {**seal.parse.DIALECTS, "even": EvenDialect()}
