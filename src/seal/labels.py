@@ -10,11 +10,14 @@ How a turn gets its label:
 2. No call was right there: `correct_abstention` or, with any call or attempt at one, `spurious_tool_call`.
 3. The verifier accepts it: `pass`, whatever was repaired on the way.
 4. The verifier rejects it: the dominant label among its unrepaired signals.
-5. There is no reference: the dominant label among unrepaired signals that need none, else `undetermined`.
+5. There is no reference: the dominant label among unrepaired signals that need none, else `undetermined`. Two signs
+   are read here only, where no verifier spoke: a call repeated without any change (`recovery_failure`: feedback was
+   there and nothing followed from it), and a turn that a limit cut off before its answer (`response_mismatch`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -56,6 +59,7 @@ class _Evidence:
     turn: Turn
     verdict: TurnVerdict
     calls: tuple[_Call, ...]
+    limit: Finish | None = None
 
     @property
     def readable(self) -> list[_Call]:
@@ -72,13 +76,17 @@ def diagnose(trajectory: Trajectory) -> Diagnosis:
         One `TurnDiagnosis` per user turn of the task (`trajectory.n_turns` of them, or as many as were played if that
         is more).
     """
-    played = [_diagnose_turn(turn, failed=trajectory.finish is Finish.FAILED) for turn in trajectory.turns]
+    last = len(trajectory.turns) - 1
+    played = [
+        _diagnose_turn(turn, trajectory.finish if i == last else None, failed=trajectory.finish is Finish.FAILED)
+        for i, turn in enumerate(trajectory.turns)
+    ]
     unreached = range(len(trajectory.turns), trajectory.n_turns)
     label = Label.VERIFIER_ERROR if trajectory.finish is Finish.FAILED and not played else Label.UNREACHED
     return Diagnosis((*played, *(TurnDiagnosis(i, label if i == 0 else Label.UNREACHED) for i in unreached)))
 
 
-def _diagnose_turn(turn: Turn, *, failed: bool) -> TurnDiagnosis:
+def _diagnose_turn(turn: Turn, finish: Finish | None, *, failed: bool) -> TurnDiagnosis:
     if turn.verdict is None:
         return TurnDiagnosis(turn.index, Label.VERIFIER_ERROR if failed else Label.UNREACHED)
     calls = tuple(
@@ -86,7 +94,7 @@ def _diagnose_turn(turn: Turn, *, failed: bool) -> TurnDiagnosis:
         for i, step in enumerate(turn.steps)
         for call, result in zip(step.generation.calls, step.results, strict=True)
     )
-    evidence = _Evidence(turn, turn.verdict, calls)
+    evidence = _Evidence(turn, turn.verdict, calls, finish if finish in _LIMITS else None)
     signals = tuple(signal for rule in RULES for signal in rule(evidence))
     return TurnDiagnosis(turn.index, _label(evidence, signals), signals)
 
@@ -134,7 +142,7 @@ def _not_offered(evidence: _Evidence) -> Iterator[Signal]:
             )
             yield Signal(
                 Label.INVALID_TOOL_CALL,
-                f"tool {item.call.name!r} is not offered",
+                f"tool {item.call.name!r} is not offered{_nearly(item.call.name, evidence.turn.tools)}",
                 item.step,
                 tool=item.call.name,
                 repaired=repaired,
@@ -168,14 +176,20 @@ def _arguments(evidence: _Evidence) -> Iterator[Signal]:
 
 
 def _recovery(evidence: _Evidence) -> Iterator[Signal]:
-    """An error was reported, the turn went on, and no later call of the same tool succeeded."""
+    """An error was reported, the turn went on, and no later call of the same tool succeeded.
+
+    Without a verdict a later success of any tool counts: an error is no failure by itself, and there are other ways.
+    """
     last = len(evidence.turn.steps) - 1
+    any_tool = evidence.verdict.passed is None
     for item in evidence.readable:
         fault = item.result.fault if item.result is not None else None
         if fault is None:
             continue
         repaired = any(
-            later.clean and later.call.name == item.call.name for later in evidence.readable if later.step > item.step
+            later.clean and (any_tool or later.call.name == item.call.name)
+            for later in evidence.readable
+            if later.step > item.step
         )
         if repaired or item.step < last:
             yield Signal(Label.RECOVERY_FAILURE, fault.message, item.step, tool=item.call.name, repaired=repaired)
@@ -220,6 +234,37 @@ def _spurious(evidence: _Evidence) -> Iterator[Signal]:
         yield Signal(Label.SPURIOUS_TOOL_CALL, f"no call was right here, but: {names}", evidence.calls[0].step)
 
 
+def _loop(evidence: _Evidence) -> Iterator[Signal]:
+    """Without a verdict: one call again and again, with the same arguments and the same answer each time."""
+    if evidence.verdict.passed is not None:
+        return
+    runs: list[list[_Call]] = []
+    for item in evidence.readable:
+        before = next((run for run in runs if _same(run[-1], item)), None)
+        if before is None:
+            runs.append([item])
+        else:
+            before.append(item)
+    for run in runs:
+        failing = run[0].result is not None and run[0].result.fault is not None
+        if len(run) >= (_FAILING_LOOP if failing else _LOOP):
+            what = "failed" if failing else "was answered"
+            yield Signal(
+                Label.RECOVERY_FAILURE,
+                f"the same call {what} in the same way {len(run)} times",
+                run[-1].step,
+                tool=run[0].call.name,
+                repaired=any(later.clean for later in evidence.readable if later.step > run[-1].step),
+            )
+
+
+def _cut_off(evidence: _Evidence) -> Iterator[Signal]:
+    """Without a verdict: the turn ran into a limit before it was answered."""
+    if evidence.limit is not None and evidence.verdict.passed is None:
+        limit = evidence.limit.replace("_", " ")
+        yield Signal(Label.RESPONSE_MISMATCH, f"no final answer: the turn ran into the {limit}")
+
+
 RULES: tuple[Callable[[_Evidence], Iterator[Signal]], ...] = (
     _malformed,
     _not_offered,
@@ -229,8 +274,39 @@ RULES: tuple[Callable[[_Evidence], Iterator[Signal]], ...] = (
     _missing,
     _response,
     _spurious,
+    _loop,
+    _cut_off,
 )
 """Psi's rules in order."""
+
+_LIMITS = (Finish.STEP_LIMIT, Finish.TOKEN_LIMIT)
+_LOOP = 3
+_FAILING_LOOP = 2
+_NOT_A_NAME = re.compile(r"[^a-z0-9]+")
+
+
+def _same(first: _Call, second: _Call) -> bool:
+    return (
+        isinstance(first.call, ToolCall)
+        and isinstance(second.call, ToolCall)
+        and (first.call.name, first.call.arguments) == (second.call.name, second.call.arguments)
+        and first.result is not None
+        and second.result is not None
+        and first.result.raw == second.result.raw
+    )
+
+
+def _nearly(name: str | None, offered: Sequence[str]) -> str:
+    """Say which tool on offer has the same name but for its spelling (`functions.get-weather`)."""
+    plain = _plain_name(name or "")
+    for other in offered:
+        if plain and plain in (_plain_name(other), _plain_name(other.rsplit(".", 1)[-1])):
+            return f" (but {other!r} is)"
+    return ""
+
+
+def _plain_name(name: str) -> str:
+    return _NOT_A_NAME.sub("_", name.lower().removeprefix("functions.")).strip("_")
 
 
 def _places(differences: Sequence[StateDifference]) -> str:

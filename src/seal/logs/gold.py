@@ -1,0 +1,171 @@
+"""Actual calls against reference calls: as a multiset, looking at the reference's keys.
+
+A turn that calls a tool twice is matched by two reference calls, not by one; a key that the reference has and the
+model left out is a difference, even though nothing that the model sent is wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from seal.logs.record import Action, Gold, Log
+from seal.types import StateDifference, ToolCall, Turn, TurnVerdict
+from seal.verify import shorten
+
+_READS = ("get", "find", "search", "list", "read", "show", "fetch", "lookup", "look", "check", "view", "query",
+          "calculate", "think", "count", "describe")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A reference call whose tool was called, with other arguments.
+
+    Attributes:
+        turn: The turn of the nearest actual call.
+        differences: What differs, key by key.
+    """
+
+    turn: int
+    differences: tuple[StateDifference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The outcome of matching.
+
+    Attributes:
+        mismatches: Calls of the right tool with other arguments.
+        missing: Names of reference calls that were never made.
+        extra: Calls that change something and that the reference does not make, as (turn, name).
+    """
+
+    mismatches: tuple[Mismatch, ...]
+    missing: tuple[str, ...]
+    extra: tuple[tuple[int, str], ...]
+
+
+def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
+    """Match reference calls with the calls of all turns, as multisets of (name, arguments)."""
+    open_calls = [
+        (turn.index, call)
+        for turn in turns
+        for step in turn.steps
+        for call in step.generation.calls
+        if isinstance(call, ToolCall)
+    ]
+    left = list(actions)
+    for exact in (True, False):
+        left = [action for action in left if not _take(action, open_calls, exact=exact)]
+    mismatches: list[Mismatch] = []
+    missing: list[str] = []
+    for action in left:
+        same_tool = [item for item in open_calls if item[1].name == action.name]
+        if not same_tool:
+            missing.append(action.name)
+            continue
+        nearest = min(same_tool, key=lambda item: len(_differences(action, item[1])))
+        open_calls.remove(nearest)
+        mismatches.append(Mismatch(nearest[0], _differences(action, nearest[1])))
+    allowed = Counter(action.name for action in actions)
+    extra = tuple(
+        (turn, call.name)
+        for turn, call in open_calls
+        if call.name in allowed or not call.name.lower().startswith(_READS)
+    )
+    return Comparison(tuple(mismatches), tuple(missing), extra)
+
+
+def blame(log: Log, gold: Gold, turns: Sequence[Turn]) -> dict[int, TurnVerdict]:
+    """Say which turns the reference holds responsible for a failed episode.
+
+    Returns:
+        Verdicts by turn; empty if the reference explains nothing. What is missing is charged to the last turn that
+        acted (to the last turn, if none did): the episode ended without it.
+    """
+    found = compare(gold.actions, turns)
+    acting = [turn.index for turn in turns if any(step.generation.calls for step in turn.steps)]
+    last = acting[-1] if acting else len(turns) - 1
+    differences: dict[int, list[StateDifference]] = {}
+    for mismatch in found.mismatches:
+        differences.setdefault(mismatch.turn, []).extend(mismatch.differences)
+    if gold.unmet:
+        differences.setdefault(last, []).extend(gold.unmet)
+    if not differences and not found.missing and not gold.unsaid:
+        for turn, name in found.extra:
+            differences.setdefault(turn, []).append(StateDifference(name, "called", "no such call in the reference"))
+    verdicts = {
+        turn: TurnVerdict(
+            passed=False,
+            kind=log.kind,
+            expects_calls=True,
+            differences=tuple(items),
+            state_changed=True,
+            missing_tools=found.missing if turn == last else (),
+            missing_observations=gold.unsaid if turn == last else (),
+            detail=log.detail,
+        )
+        for turn, items in differences.items()
+    }
+    if last not in verdicts and (found.missing or gold.unsaid):
+        verdicts[last] = TurnVerdict(
+            passed=False,
+            kind=log.kind,
+            expects_calls=True if found.missing else None,
+            missing_tools=found.missing,
+            missing_observations=gold.unsaid,
+            detail=log.detail,
+        )
+    return verdicts
+
+
+def _take(action: Action, calls: list[tuple[int, ToolCall]], *, exact: bool) -> bool:
+    for item in calls:
+        call = item[1]
+        if call.name != action.name or _differences(action, call):
+            continue
+        if exact and action.compare is None and set(_present(call.arguments)) - set(action.arguments):
+            continue
+        calls.remove(item)
+        return True
+    return False
+
+
+def _differences(action: Action, call: ToolCall) -> tuple[StateDifference, ...]:
+    keys = action.compare if action.compare is not None else tuple(action.arguments)
+    found = []
+    for key in keys:
+        wanted, got = _plain(action.arguments.get(key)), _plain(call.arguments.get(key))
+        if wanted != got:
+            there = shorten(got) if got is not None else "<absent>"
+            found.append(StateDifference(f"{action.name}.{key}", there, shorten(wanted)))
+    return tuple(found)
+
+
+def _present(arguments: Mapping[str, Any]) -> list[str]:
+    return [key for key, value in arguments.items() if value is not None]
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value without what does not matter: JSON texts are read, 1.0 is 1, keys with null are left out."""
+    if depth > 50:
+        return value
+    if isinstance(value, str):
+        stripped = value.strip()
+        if stripped[:1] in ("{", "["):
+            try:
+                return _plain(orjson.loads(stripped), depth + 1)
+            except orjson.JSONDecodeError:
+                return value
+        return value
+    if isinstance(value, Mapping):
+        return {key: _plain(item, depth + 1) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

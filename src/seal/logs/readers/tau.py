@@ -1,0 +1,157 @@
+"""tau-bench v1 trajectories and tau2-bench results. Gold actions are inside; schemas are usually not.
+
+v1: a list of `{task_id, reward, info: {task, reward_info}, traj, trial}`. tau2: `{info, tasks, simulations}`, a
+simulation holds `messages`, `reward_info` and `termination_reason`; the user may call tools too, which is not the
+agent's doing. Described in the public repositories sierra-research/tau-bench and sierra-research/tau2-bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seal.errors import Blame, DataError, Failure
+from seal.logs.readers.chat import ROLES, message_of, said_of
+from seal.logs.record import Action, Context, Gold, Log, Said
+from seal.logs.tools import specs_of
+from seal.logs.values import mapping_of, name_of, number_of
+from seal.types import Finish, StateDifference
+
+NAME = "tau"
+_STEP_LIMITS = {"max_steps": Finish.STEP_LIMIT, "context_window_exceeded": Finish.TOKEN_LIMIT}
+_BROKEN = {"infrastructure_error", "unexpected_error", "user_error"}
+
+
+def matches(record: object) -> bool:
+    """Whether a record is an episode of tau-bench or tau2-bench."""
+    if not isinstance(record, dict):
+        return False
+    if isinstance(record.get("traj"), list):
+        return "reward" in record or "task_id" in record
+    return isinstance(record.get("messages"), list) and "termination_reason" in record and "task_id" in record
+
+
+def read(record: Any, context: Context) -> Iterator[Log]:
+    """Translate an episode.
+
+    Raises:
+        DataError: If its messages are none.
+    """
+    yield _first(record, context) if isinstance(record.get("traj"), list) else _second(record, context)
+
+
+def _first(record: dict[str, Any], context: Context) -> Log:
+    info = mapping_of(record.get("info"))
+    task = mapping_of(info.get("task"))
+    outcome = mapping_of(info.get("reward_info"))
+    checks = mapping_of(outcome.get("info"))
+    outputs = mapping_of(checks.get("outputs"))
+    unsaid = tuple(text for text, told in outputs.items() if told is False)
+    said = said_of(record["traj"], where="traj")
+    error = info.get("error")
+    failure = Failure(Blame.INFRASTRUCTURE, "error", name_of(error)[:400]) if error and not said else None
+    return Log(
+        id=name_of(record.get("task_id")),
+        said=said,
+        tools=specs_of(record.get("tools")),
+        category=name_of(record.get("env")) or _domain(context.stem),
+        model=_model(context.stem),
+        sample=int(number_of(record.get("trial")) or 0),
+        reward=number_of(record.get("reward")),
+        kind="r_outputs" if unsaid else "r_actions" if "r_actions" in checks else None,
+        detail="information missing from the answers" if unsaid else "the database is not as the reference leaves it",
+        failure=failure,
+        gold=Gold(tuple(_actions(task.get("actions"))), unsaid),
+    )
+
+
+def _second(record: dict[str, Any], context: Context) -> Log:
+    outcome = mapping_of(record.get("reward_info"))
+    task = _task(context.header, record.get("task_id"))
+    criteria = mapping_of(task.get("evaluation_criteria"))
+    reason = name_of(record.get("termination_reason"))
+    info = mapping_of(context.header.get("info"))
+    failure = None
+    if reason in _BROKEN:
+        failure = Failure(Blame.INFRASTRUCTURE, reason, f"the simulation ended with {reason}")
+    unsaid = tuple(
+        name_of(check.get("info")) for check in _list(outcome.get("communicate_checks")) if check.get("met") is False
+    )
+    unmet = tuple(
+        StateDifference(name_of(mapping_of(check.get("env_assertion")).get("func_name")) or "assertion", "not met", "met")
+        for check in _list(outcome.get("env_assertions"))
+        if check.get("met") is False
+    )  # fmt: skip
+    breakdown = mapping_of(outcome.get("reward_breakdown"))
+    failing = [str(part) for part, value in breakdown.items() if number_of(value) == 0]
+    return Log(
+        id=name_of(record.get("task_id")),
+        said=tuple(_without_user_calls(record["messages"])),
+        tools=specs_of(mapping_of(info.get("environment_info")).get("tool_defs")),
+        category=name_of(mapping_of(info.get("environment_info")).get("domain_name")),
+        model=name_of(mapping_of(info.get("agent_info")).get("llm")),
+        sample=int(number_of(record.get("trial")) or 0),
+        reward=number_of(outcome.get("reward")),
+        kind="+".join(failing) or None,
+        detail=f"failed: {', '.join(failing)}" if failing else "",
+        finish=_STEP_LIMITS.get(reason, Finish.COMPLETED),
+        failure=failure,
+        gold=Gold(tuple(_actions(criteria.get("actions"))), unsaid, unmet),
+    )
+
+
+def _without_user_calls(messages: list[Any]) -> Iterator[Said]:
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise DataError(f"messages[{number}] should be an object, got {type(message).__name__}")
+        if message.get("role") == "tool" and isinstance(message.get("tool_messages"), list):
+            yield from _without_user_calls(message["tool_messages"])
+            continue
+        if message.get("requestor") == "user":
+            continue
+        role = ROLES.get(str(message.get("role", "")).lower())
+        if role is None:
+            raise DataError(f"messages[{number}] has the role {message.get('role')!r}; known: {', '.join(ROLES)}")
+        if role == "user" and message.get("content") is None and message.get("tool_calls"):
+            continue
+        if role == "tool":
+            message = {**message, "is_error": message.get("error") is True, "error": None}
+        yield from message_of(message, role)
+
+
+def _actions(actions: object) -> Iterator[Action]:
+    for action in _list(actions):
+        name = action.get("name")
+        if not isinstance(name, str) or action.get("requestor") == "user" or name == "respond":
+            continue
+        keys = action.get("compare_args")
+        yield Action(
+            name,
+            mapping_of(action.get("kwargs", action.get("arguments"))),
+            tuple(map(str, keys)) if isinstance(keys, list) else None,
+        )
+
+
+def _task(header: Mapping[str, Any], wanted: object) -> dict[str, Any]:
+    for task in _list(header.get("tasks")):
+        if name_of(task.get("id")) == name_of(wanted):
+            return task
+    return {}
+
+
+def _list(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _domain(stem: str) -> str:
+    return next((domain for domain in ("airline", "retail", "telecom", "telehealth") if domain in stem), "")
+
+
+def _model(stem: str) -> str:
+    """v1 file names read `tool-calling-MODEL-TEMPERATURE_range_...`; the record itself does not name the model."""
+    head = stem.split("_range_")[0]
+    if head == stem:
+        return ""
+    for strategy in ("tool-calling-", "act-", "react-", "few-shot-"):
+        head = head.removeprefix(strategy)
+    return head.rsplit("-", 1)[0]
