@@ -87,7 +87,7 @@ PRESETS: Mapping[str, Dials] = MappingProxyType(
             hidden=0.0, turns=2, double=0.0, calls=2, tools_shown=4, records=2, long_records=6, rule_errors="plain"
         ),
         "default": Dials(),
-        "hard": Dials(hidden=0.7, turns=4, double=0.35, tools_shown=7, records=4, long_records=10),
+        "hard": Dials(hidden=0.7, turns=4, double=0.35, tools_shown=7, records=4),
     }
 )
 """`easy` has no hidden rules and short tasks; `hard` hides rules in most tools and asks for more at once."""
