@@ -70,7 +70,6 @@ demo: data
 	$(BIN)/seal trace show $(DEMO) --limit 1
 
 test: data
-	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 
 lint: setup

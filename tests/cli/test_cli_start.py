@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_help_fits_a_screen(seal: Seal, monkeypatch: pytest.MonkeyPatch, command
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_is_quick(command: tuple[str, ...]) -> None:
-    assert min(_cpu_seconds((*command, "--help")) for _ in range(2)) < 0.5
+    assert any(_cpu_seconds((*command, "--help")) < 0.5 for _ in range(3)), "three times in a row"
 
 
 def test_help_loads_no_heavy_module() -> None:
@@ -110,7 +111,12 @@ def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize("name", ["", " with space"])
-def test_python_dash_m_is_the_same_command(name: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "seal", "nonsense" + name], capture_output=True, check=False)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_message() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "seal", "env", "list", "--json"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
     assert done.returncode == 2
+    assert b"The disk is full" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -69,17 +70,39 @@ def guarded(command: Callable[[], object]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough, as in `seal trace show RUN | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return OK
     except Exception as error:
         # The last resort: everything that is expected has been named above.
         shown = _show_traceback()
+        if _disk_full(error):
+            _silence_stdout()
+            complain(f"The disk is full: {error}", "Free some space and run the same command again.")
+            return BAD_INPUT
         complain(
             f"Unexpected {type(error).__name__}: {error}",
             "" if shown else "This is a bug in seal. Set SEAL_DEBUG=1 and run it again to see where it comes from.",
         )
         return BUG
     return code if isinstance(code, int) else OK
+
+
+def _silence_stdout() -> None:
+    """Let the interpreter flush stdout at its end without an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _disk_full(error: BaseException | None) -> bool:
+    """Whether a library ran out of space, whatever class of error it made of that."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if os.strerror(errno.ENOSPC) in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _show_traceback() -> bool:
