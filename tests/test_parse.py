@@ -118,7 +118,7 @@ CALLS = st.builds(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(list(DIALECTS)), st.lists(CALLS, min_size=1, max_size=3))
 def test_what_is_rendered_is_read_back(name: str, calls: list[ToolCall]) -> None:
     assert DIALECTS[name].parse(DIALECTS[name].render(calls)) == Parsed("", tuple(calls))
@@ -209,7 +209,7 @@ HOSTILE = {
 def test_hostile_text_costs_little(name: str, kind: str) -> None:
     begin = time.process_time()
     parsed = DIALECTS[name].parse(HOSTILE[kind])
-    assert time.process_time() - begin < 1.0
+    assert time.process_time() - begin < 2.0  # 0.4 at most on an idle core; anything quadratic takes minutes
     if kind not in ("one long string", "objects", "attributes"):
         assert not any(isinstance(found, ToolCall) for found in parsed.calls)
 

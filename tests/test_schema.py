@@ -258,7 +258,7 @@ def oracle(parameters: dict[str, Any], arguments: dict[str, Any]) -> set[tuple[V
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(PARAMETERS, st.data())
 def test_same_answers_as_jsonschema(parameters: dict[str, Any], data: st.DataObject) -> None:
     names = st.sampled_from([*parameters["properties"], "a", "e"])
@@ -267,7 +267,7 @@ def test_same_answers_as_jsonschema(parameters: dict[str, Any], data: st.DataObj
     assert {(v.kind, v.path) for v in found} == oracle(parameters, arguments)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(SCHEMAS, min_size=1, max_size=3), st.sampled_from(["anyOf", "oneOf", "allOf", "not"]), VALUES)
 def test_same_verdict_as_jsonschema_on_combinations(schemas: list[dict[str, Any]], keyword: str, value: object) -> None:
     schema = {keyword: schemas[0] if keyword == "not" else schemas}

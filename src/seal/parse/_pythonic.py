@@ -6,7 +6,7 @@ import itertools
 import keyword
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from seal.errors import DataError
@@ -22,6 +22,8 @@ _LATER = re.compile(rf"^[ \t]*+\[[ \t]*+{_CALL}", re.MULTILINE)
 _FENCE = re.compile(r"```\w*\s*")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _ALONE = "a message with calls must hold nothing but one list: [tool(argument=value), ...]"
+_DEEPEST = 1000
+"""Brackets within brackets in a message at which reading stops; each value's own limit is lower."""
 _ESCAPED = re.compile(r"<(?=/?think>)")
 
 
@@ -46,13 +48,13 @@ class Pythonic:
         body = text.strip("` \t\r\n")
         listed = _LIST.match(body)
         if listed or (_SPACED.match(body) and body.endswith("]")):
-            pieces = _split(list(tokens(body)), "]")
+            pieces = _split(tokens(body), "]")
             if pieces is not None:
                 return Parsed("", tuple(_call(body, piece) for piece in pieces))
             if listed:
                 return Parsed("", (MalformedCall(body, _ALONE, listed[1]),))
         if (bare := _BARE.match(body)) and body.endswith((")", "),", ")]")):
-            pieces = _split(list(tokens(body.removesuffix("]"))), "")
+            pieces = _split(tokens(body.removesuffix("]")), "")
             if pieces is not None and all(map(_shaped, pieces)):
                 if body.endswith("]"):
                     return Parsed("", (MalformedCall(body, _ALONE, bare[1]),))
@@ -83,7 +85,7 @@ class Pythonic:
         return f"From now on you can call these functions too:\n{tool_lines(tools)}" if tools else ""
 
 
-def _split(found: list[Token], closing: str) -> list[list[Token]] | None:
+def _split(found: Iterable[Token], closing: str) -> list[list[Token]] | None:
     """Cut tokens at the commas between calls.
 
     Args:
@@ -91,7 +93,8 @@ def _split(found: list[Token], closing: str) -> list[list[Token]] | None:
         closing: The bracket that ends the list, whose opening comes first; empty for calls without a list.
 
     Returns:
-        The tokens of each call, or None if brackets do not match, something stands outside, or a call is empty.
+        The tokens of each call, or None if brackets do not match or are too many, something stands outside, or a call
+        is empty.
     """
     pieces: list[list[Token]] = [[]]
     expected: list[str] = []
@@ -104,6 +107,8 @@ def _split(found: list[Token], closing: str) -> list[list[Token]] | None:
         if token.kind == "mark":
             if token.text in _OPENING:
                 expected.append(_OPENING[token.text])
+                if len(expected) > _DEEPEST:
+                    return None
             elif token.text in _OPENING.values():
                 if not expected or expected.pop() != token.text:
                     return None

@@ -10,8 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from seal.parse._common import DEEPEST, INTEGERS
 
@@ -48,9 +47,8 @@ class NotLiteralError(ValueError):
     """Why a text is not the Python literal that a call needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token.
+class Token(NamedTuple):
+    """One token. A tuple, because a message may hold hundreds of thousands.
 
     Attributes:
         kind: `string`, `name`, `number`, `open` (a quote that is never closed, with all that follows it) or `mark` (a
