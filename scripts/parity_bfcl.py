@@ -108,7 +108,7 @@ class Comparison:
 
     def references(self, tally: Tally, part: range) -> None:
         """The reference calls of some tasks, each turn in one step."""
-        for task in self.tasks[part.start : part.stop]:
+        for task in (self.tasks[number] for number in part):
             plan = self.environment.reference(task)
             turns = tuple((calls,) if calls else () for calls in plan)
             self.compare(task, turns, f"{task.id} reference", tally, closely=True)

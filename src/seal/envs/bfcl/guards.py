@@ -57,6 +57,8 @@ def _round_number(_: Any, arguments: dict[str, Any], __: float) -> None:
 
 
 def _logarithm(_: Any, arguments: dict[str, Any], deadline: float) -> None:
+    if not isinstance(arguments.get("value"), int | float | str):
+        return  # Refused by mpmath before it computes anything.
     for key in ("value", "base"):
         value = arguments.get(key)
         if isinstance(value, str) and (len(value) > 4000 or re.search(r"[eE][+-]?\d{5}", value.replace("_", ""))):

@@ -31,6 +31,7 @@ MAX_SIZE = 1_000_000
 
 _FORBIDDEN = frozenset({"kill", "exit", "quit", "remove", "unlink", "popen", "Popen", "run"})
 _CALLEE = re.compile(r"\b([a-zA-Z_]\w*)\s*(?=\()")
+_BLANKS = " \t\r\n\f"
 _SHALLOW = 20
 _SHORT = 10_000
 _MAX_BITS = 14_000
@@ -158,9 +159,9 @@ def irregular(call: ToolCall, instance_of: InstanceOf) -> ToolCall:
             with a plain one.
     """
     # The official executor drops blanks between a name and its parenthesis, and Python those around a key.
-    name = call.name.rstrip().lstrip(" \t\r\n\f")
-    given = {key.strip(" \t\r\n\f"): value for key, value in call.arguments.items()}
-    keys = list(given)
+    name = call.name.rstrip().lstrip(_BLANKS)
+    lines = call.name[: len(call.name) - len(call.name.lstrip(_BLANKS))].count("\n")
+    keys = [key.strip(_BLANKS) for key in call.arguments]
     known = instance_of(name) is not None
     kind = FaultKind.ARGUMENTS if known else FaultKind.UNKNOWN_TOOL
     size = len(name) + sum(map(len, keys))
@@ -170,7 +171,8 @@ def irregular(call: ToolCall, instance_of: InstanceOf) -> ToolCall:
     head = head.split(".")[1] if "." in head else head
     if head in _FORBIDDEN:
         raise Refused(kind, f"Function call {head} is not allowed.")
-    source = f"{name}({','.join(f'{key}=0' for key in keys)})"
+    # Lines count: an error text names the one that it is about.
+    source = "\n" * min(lines, 1000) + f"{name}({','.join(f'{key}=0' for key in keys)})"
     if not plain:
         if size <= 1000 and "\\" not in source:
             try:
@@ -182,9 +184,9 @@ def irregular(call: ToolCall, instance_of: InstanceOf) -> ToolCall:
     if not known:
         raise Refused(kind, f"name '{unicodedata.normalize('NFKC', parts[0])}' is not defined")
     arguments: dict[str, object] = {}
-    for key in keys:
+    for key, value in zip(keys, call.arguments.values(), strict=True):
         normal = unicodedata.normalize("NFKC", key)
         if normal in arguments:
-            raise Refused(kind, f"keyword argument repeated: {normal} (<string>, line 1)")
-        arguments[normal] = given[key]
+            raise Refused(kind, f"keyword argument repeated: {normal} (<string>, line {lines + 1})")
+        arguments[normal] = value
     return ToolCall(name, arguments, call.id)
