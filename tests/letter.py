@@ -1,7 +1,7 @@
 """An environment that a random model sometimes solves, and the dialect that makes it so.
 
-Any message of even length counts as a call of `copy_file`; both turns of a task need one. Groups of random rollouts
-have variance, so updates move.
+Any message that begins with a character of even code counts as a call of `copy_file`; every turn that is played needs
+one. Groups of random rollouts have variance, and one token decides, so that updates can learn it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LetterSession:
         return self._verdicts[-1]
 
     def verdict(self) -> Verdict:
-        return Verdict(float(all(v.passed for v in self._verdicts) and len(self._verdicts) == self.n_turns))
+        return Verdict(float(all(v.passed for v in self._verdicts)))
 
     def close(self) -> None:
         """Nothing to release."""
@@ -77,15 +77,15 @@ class Letter:
 
 
 class EvenDialect:
-    """Even messages are calls."""
+    """Messages that begin evenly are calls."""
 
     name = "even"
 
     def parse(self, text: str) -> Parsed:
-        return Parsed(text, (ToolCall("copy_file", {"source": text[:8]}),) if len(text) % 2 == 0 else ())
+        return Parsed(text, (ToolCall("copy_file", {"source": text[:8]}),) if text and ord(text[0]) % 2 == 0 else ())
 
     def render(self, calls: Sequence[ToolCall]) -> str:
-        return "ab" * len(calls)
+        return "b" * len(calls)
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
         return "\n".join(f"{tool.name}: {tool.description}" for tool in tools)

@@ -6,7 +6,7 @@ import typing
 import orjson
 import pytest
 
-from seal.cues import CUES, describe_constraints, error_hint
+from seal.cues import CUES, FailedCall, describe_constraints, error_hint
 from seal.errors import ConfigError, DataError
 from seal.interface import Interface, InterfaceOptions, Recipe, cue_labels, difference, evolve, showing, start
 from seal.profile import History, aggregate
@@ -149,18 +149,47 @@ def test_constraints_come_from_the_documentation() -> None:
 def test_error_hints_need_a_fault_and_their_cue() -> None:
     call = ToolCall("move", {})
     violation = Violation(ViolationKind.REQUIRED, ("unit",), "argument 'unit' is required")
-    refused = ToolResult("no", "no", Fault(FaultKind.ARGUMENTS, "no"), (violation,))
-    hint = error_hint(call, refused, MOVE, ["move"], ["err.constraint"])
-    assert hint.startswith("Hint: argument 'unit' is required: add it")
-    assert error_hint(call, refused, MOVE, ["move"], ["err.recovery"]) == ""
-    assert error_hint(call, ToolResult("ok", "ok"), MOVE, ["move"], list(CUES)) == ""
-    tool = ToolResult("gone", "gone", Fault(FaultKind.TOOL, "gone"))
-    assert "look up what is uncertain" in error_hint(call, tool, MOVE, ["move"], ["err.recovery"])
-    unknown = ToolResult("?", "?", Fault(FaultKind.UNKNOWN_TOOL, "?"))
-    assert "Offered: move, stop" in error_hint(ToolCall("fly", {}), unknown, None, ["move", "stop"], ["err.format"])
-    bad = MalformedCall("x", "unclosed")
-    malformed = ToolResult("!", "!", Fault(FaultKind.MALFORMED, "unclosed"))
-    assert "unclosed" in error_hint(bad, malformed, None, [], ["err.format"])
+
+    def hint(kind, *active, call=call, violations=(), spec=MOVE, documentation=MOVE):
+        fault = Fault(kind, "no") if kind is not None else None
+        failed = FailedCall(call, ToolResult("no", "no", fault, violations), spec, documentation, ["move", "stop"])
+        return error_hint(failed, active)
+
+    refused = hint(FaultKind.ARGUMENTS, "err.constraint", violations=(violation,))
+    assert refused.startswith("Hint: argument 'unit' is required: add it")
+    assert hint(FaultKind.ARGUMENTS, "err.recovery", violations=(violation,)) == ""
+    assert hint(None, *CUES) == ""
+    assert "look up what is uncertain" in hint(FaultKind.TOOL, "err.recovery")
+    assert "smaller numbers" in hint(FaultKind.DEADLINE, "err.recovery")
+    unknown = hint(FaultKind.UNKNOWN_TOOL, "err.format", call=ToolCall("fly", {}), spec=None, documentation=None)
+    assert "Offered: move, stop" in unknown
+    assert "unclosed" in hint(FaultKind.MALFORMED, "err.format", call=MalformedCall("x", "unclosed"), spec=None)
+
+
+def test_what_only_the_documentation_says_is_said_plainly() -> None:
+    offered = ToolSpec(
+        "go", "Go.", {"type": "object", "properties": {"to": {"type": "string", "description": "where"}}}
+    )
+    full = ToolSpec(
+        "go",
+        "Go, needs look first.",
+        {
+            "type": "object",
+            "properties": {"to": {"type": "string", "pattern": "^#", "description": "must start with #"}},
+        },
+    )
+    assert describe_constraints(full, "values", offered=offered) == (
+        "Go, needs look first. Arguments: to: must start with #."
+    )
+    assert describe_constraints(offered, "values", offered=offered) == "Arguments: to: string."
+    broken = Violation(ViolationKind.FORMAT, ("to",), "argument 'to' must match ^#")
+    result = ToolResult("no", "no", Fault(FaultKind.ARGUMENTS, "no"), (broken,))
+    failed = FailedCall(ToolCall("go", {"to": "x"}), result, offered, full, ["go"])
+    assert error_hint(failed, ["err.constraint"]) == (
+        "Hint: argument 'to' must start with #: write the value in the documented form. Then call it again."
+    )
+    refused = FailedCall(failed.call, ToolResult("no", "no", Fault(FaultKind.TOOL, "no")), offered, full, ["go"])
+    assert "the documentation says: Go, needs look first." in error_hint(refused, ["err.recovery"])
 
 
 def test_no_type_that_reaches_a_cue_can_hold_a_reference_answer() -> None:

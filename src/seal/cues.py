@@ -130,12 +130,14 @@ CUES: Mapping[str, Cue] = MappingProxyType({cue.id: cue for cue in _CATALOGUE})
 """Every cue by id."""
 
 
-def describe_constraints(documentation: ToolSpec, aspect: Aspect) -> str:
+def describe_constraints(documentation: ToolSpec, aspect: Aspect, *, offered: ToolSpec | None = None) -> str:
     """Put one aspect of a tool's public documentation into words (phi_schema).
 
     Args:
         documentation: The tool's full specification.
         aspect: `required`, `values` or `format`.
+        offered: The specification that the bare environment shows. What the documentation says in plain words and the
+            offer does not is preferred to formal constraints.
 
     Returns:
         A sentence, or "" when the documentation has nothing to say.
@@ -145,12 +147,31 @@ def describe_constraints(documentation: ToolSpec, aspect: Aspect) -> str:
     if aspect == "required":
         return _cut(f"Required: {', '.join(required)}." if required else "All arguments are optional.")
     if aspect == "values":
-        notes = [f"{name}: {note}" for name, schema in properties.items() if (note := _constraint(schema))]
-        return _cut(f"Arguments: {'; '.join(notes)}." if notes else "")
+        notes = [
+            f"{name}: {note}"
+            for name, schema in properties.items()
+            if (note := _unsaid(documentation, offered, name) or _constraint(schema))
+        ]
+        sentences = [_unsaid(documentation, offered), f"Arguments: {'; '.join(notes)}" if notes else ""]
+        return _cut(" ".join(f"{sentence}." for sentence in sentences if sentence))
     if aspect == "format":
         names = ", ".join(properties) or "none"
         return _cut(f"Call it as {documentation.name} with arguments by name ({names}).")
     return ""
+
+
+def _unsaid(documentation: ToolSpec | None, offered: ToolSpec | None, argument: str | None = None) -> str:
+    """What the documentation says of a tool, or of an argument, and the offer does not; "" if they say the same."""
+    if documentation is None or offered is None:
+        return ""
+    texts = []
+    for spec in (documentation, offered):
+        if argument is None:
+            texts.append(spec.description)
+        else:
+            schema = spec.parameters.get("properties", {}).get(argument, {})
+            texts.append(str(schema.get("description", "")) if isinstance(schema, Mapping) else "")
+    return texts[0].rstrip(". ") if texts[0] != texts[1] else ""
 
 
 def _constraint(schema: Mapping[str, Any]) -> str:
@@ -168,6 +189,8 @@ def _constraint(schema: Mapping[str, Any]) -> str:
         parts.append(f"at least {low}")
     elif high is not None:
         parts.append(f"at most {high}")
+    if "multipleOf" in schema:
+        parts.append(f"in steps of {schema['multipleOf']}")
     if "pattern" in schema:
         parts.append(f"matching {schema['pattern']}")
     if isinstance(schema.get("format"), str):
@@ -195,67 +218,83 @@ _REPAIRS: Mapping[ViolationKind, str] = MappingProxyType(
 """How each class of violation is repaired, whatever the tool."""
 
 
-def error_hint(
-    call: ToolCall | MalformedCall,
-    result: ToolResult,
-    documentation: ToolSpec | None,
-    offered: Sequence[str],
-    active: Sequence[str],
-) -> str:
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """What an error hint may depend on.
+
+    Attributes:
+        call: The model's own call.
+        result: Its result, with fault and violations.
+        spec: The tool as offered; None for an unknown tool.
+        documentation: The tool's full specification; None for an unknown tool.
+        offered: Names of the tools on offer.
+    """
+
+    call: ToolCall | MalformedCall
+    result: ToolResult
+    spec: ToolSpec | None
+    documentation: ToolSpec | None
+    offered: Sequence[str]
+
+
+def error_hint(failed: FailedCall, active: Sequence[str]) -> str:
     """The hint after a failed call (phi_err): the constraint that it broke and how such an error is repaired.
 
     Args:
-        call: The model's own call.
-        result: Its result, with fault and violations.
-        documentation: The tool's full specification; None for an unknown tool.
-        offered: Names of the tools on offer.
+        failed: The call and its result.
         active: Ids of the cues that are shown.
 
     Returns:
         One line, or "" when the call went well or no active cue speaks to its failure.
     """
-    if result.fault is None:
+    fault = failed.result.fault
+    if fault is None or FAULT_CUES[fault.kind] not in active:
         return ""
-    if isinstance(call, MalformedCall):
-        return unread_hint([call], active)
-    if FAULT_CUES[result.fault.kind] not in active:
-        return ""
-    return _cut(_HINTS[result.fault.kind](call, result, documentation, offered))
+    return _cut(f"Hint: {_HINTS[fault.kind](failed)}")
 
 
-def _unknown_tool(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
-    return f"Hint: there is no tool {call.name!r} now. Offered: {', '.join(offered)}."
+def _unreadable(failed: FailedCall) -> str:
+    reason = failed.call.reason if isinstance(failed.call, MalformedCall) else "it is malformed"
+    return f"a call could not be read: {reason}. Write each call in the documented format."
 
 
-def _constraint_broken(
-    call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
-) -> str:
-    if result.violations:
-        notes = [f"{violation.message}: {_REPAIRS[violation.kind]}" for violation in result.violations]
-        return f"Hint: {'; '.join(notes)}. Then call it again."
-    note = ""
-    if documentation is not None:
-        note = describe_constraints(documentation, "values") or describe_constraints(documentation, "required")
-    return " ".join(
-        filter(None, ("Hint: the arguments do not fit this tool.", note, "Correct them and call it again."))
-    )
+def _unknown_tool(failed: FailedCall) -> str:
+    return f"there is no tool {failed.call.name!r} now. Offered: {', '.join(failed.offered)}."
 
 
-def _tool_refused(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
+def _constraint_broken(failed: FailedCall) -> str:
+    notes = []
+    for violation in failed.result.violations:
+        argument = str(violation.path[0]) if violation.path else None
+        unsaid = _unsaid(failed.documentation, failed.spec, argument) if argument is not None else ""
+        stated = f"argument {argument!r} {unsaid}" if unsaid else violation.message
+        notes.append(f"{stated}: {_REPAIRS[violation.kind]}")
+    if notes:
+        return f"{'; '.join(notes)}. Then call it again."
+    known = ""
+    if failed.documentation is not None:
+        known = describe_constraints(failed.documentation, "values", offered=failed.spec)
+    return " ".join(filter(None, ("the arguments do not fit this tool.", known, "Correct them and call it again.")))
+
+
+def _tool_refused(failed: FailedCall) -> str:
+    unsaid = _unsaid(failed.documentation, failed.spec)
+    known = f"the documentation says: {unsaid}. " if unsaid else ""
     return (
-        "Hint: the tool ran and refused. Compare its message with the arguments and the current state, "
+        f"{known}the tool ran and refused. Compare its message with the arguments and the current state, "
         "look up what is uncertain, then call it again with what you found."
     )
 
 
-def _too_slow(call: ToolCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]) -> str:
-    return "Hint: the tool took too long. Call it again with smaller numbers or less data."
+def _too_slow(failed: FailedCall) -> str:
+    return "the tool took too long. Call it again with smaller numbers or less data."
 
 
-_Hint = Callable[[ToolCall, ToolResult, ToolSpec | None, Sequence[str]], str]
+_Hint = Callable[[FailedCall], str]
 
 _HINTS: Mapping[FaultKind, _Hint] = MappingProxyType(
     {
+        FaultKind.MALFORMED: _unreadable,
         FaultKind.UNKNOWN_TOOL: _unknown_tool,
         FaultKind.ARGUMENTS: _constraint_broken,
         FaultKind.TOOL: _tool_refused,

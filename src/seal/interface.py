@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from seal.cues import CUES, Cue, CueKind, describe_constraints, error_hint, unread_hint
+from seal.cues import CUES, Cue, CueKind, FailedCall, describe_constraints, error_hint, unread_hint
 from seal.errors import ConfigError, DataError
 from seal.profile import History
 from seal.taxonomy import Label
@@ -257,7 +257,7 @@ class CuePresenter:
     def tool(self, spec: ToolSpec, documentation: ToolSpec) -> ToolSpec:
         """Append what the documentation implies (phi_schema) to the tool's description."""
         aspects = [CUES[cue].aspect for cue in self.active if CUES[cue].kind is CueKind.SCHEMA]
-        note = " ".join(filter(None, (describe_constraints(documentation, aspect) for aspect in aspects)))
+        note = " ".join(filter(None, (describe_constraints(documentation, aspect, offered=spec) for aspect in aspects)))
         if not note:
             return spec
         return ToolSpec(spec.name, f"{spec.description} {note}".strip(), spec.parameters)
@@ -268,10 +268,15 @@ class CuePresenter:
         return f"{hint}\n\n{text}" if hint else text
 
     def result(
-        self, call: ToolCall | MalformedCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
+        self,
+        call: ToolCall | MalformedCall,
+        result: ToolResult,
+        spec: ToolSpec | None,
+        documentation: ToolSpec | None,
+        offered: Sequence[str],
     ) -> str:
         """Append a repair hint to a failed call's result (phi_err)."""
-        hint = error_hint(call, result, documentation, offered, self.active)
+        hint = error_hint(FailedCall(call, result, spec, documentation, offered), self.active)
         return f"{result.raw}\n{hint}" if hint else result.raw
 
 

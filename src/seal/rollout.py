@@ -56,9 +56,14 @@ class Presenter(Protocol):
         ...
 
     def result(
-        self, call: ToolCall | MalformedCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
+        self,
+        call: ToolCall | MalformedCall,
+        result: ToolResult,
+        spec: ToolSpec | None,
+        documentation: ToolSpec | None,
+        offered: Sequence[str],
     ) -> str:
-        """The text of a call's result."""
+        """The text of a call's result; `spec` is the tool as offered, None for an unknown one."""
         ...
 
 
@@ -77,7 +82,12 @@ class _Bare:
         return text
 
     def result(
-        self, call: ToolCall | MalformedCall, result: ToolResult, documentation: ToolSpec | None, offered: Sequence[str]
+        self,
+        call: ToolCall | MalformedCall,
+        result: ToolResult,
+        spec: ToolSpec | None,
+        documentation: ToolSpec | None,
+        offered: Sequence[str],
     ) -> str:
         return result.raw
 
@@ -221,14 +231,14 @@ class _Run:
                 return None
             raw = f"Error: {call.reason}"
             result = ToolResult(raw, raw, Fault(FaultKind.MALFORMED, call.reason))
-            spec = None
         else:
             result = session.call(call)
-            spec = self._offered.get(call.name)
-            if spec is not None:
-                spec = self._documented(spec)
-                result = replace(result, violations=violations(spec, call.arguments))
-        result = replace(result, shown=self.episode.presenter.result(call, result, spec, tuple(self._offered)))
+        spec = self._offered.get(call.name) if isinstance(call, ToolCall) else None
+        documentation = self._documented(spec) if spec is not None else None
+        if documentation is not None and isinstance(call, ToolCall):
+            result = replace(result, violations=violations(documentation, call.arguments))
+        shown = self.episode.presenter.result(call, result, spec, documentation, tuple(self._offered))
+        result = replace(result, shown=shown)
         self.conversation.messages.append(
             Message(
                 "tool",

@@ -89,7 +89,13 @@ def same(a, b):
 
 def test_a_run_leaves_what_it_promises(run) -> None:
     directory, summary = run("interface.recipe=static", "exposure.peak=0.5")
-    assert {p.name for p in directory.iterdir()} >= {"config.toml", "rounds.jsonl", "traces", "checkpoints", "summary.json"}
+    assert {p.name for p in directory.iterdir()} >= {
+        "config.toml",
+        "rounds.jsonl",
+        "traces",
+        "checkpoints",
+        "summary.json",
+    }
     assert json.loads((directory / "summary.json").read_text()) == summary
     records = rounds(directory)
     assert [r["round"] for r in records] == [0, 1, 2]
@@ -119,6 +125,19 @@ def test_the_update_moves_weights_towards_what_succeeded(run, model_dir) -> None
     directory, _ = run("evaluation.every=0", "rollout.rounds=1")
     before, after = load_file(model_dir / "model.safetensors"), weights(directory)
     assert not same(before, after)
+
+
+def test_success_rises(run) -> None:
+    directory, _ = run(
+        "evaluation.every=0",
+        "rollout.rounds=10",
+        "rollout.prompts=4",
+        "rollout.group_size=8",
+        "update.micro_batch=8",
+        "update.learning_rate=0.03",
+    )
+    success = [record["success"] for record in rounds(directory)]
+    assert sum(success[-3:]) / 3 > sum(success[:3]) / 3 + 0.25
 
 
 def test_the_same_seed_gives_the_same_run(run) -> None:
@@ -181,7 +200,9 @@ def test_scoring_contexts(run, score_on) -> None:
 
 def test_without_cues_all_scoring_contexts_are_one(run) -> None:
     results = [
-        weights(run(f"update.score_on={s}", "interface.recipe=off", "rollout.rounds=1", "evaluation.every=0", name=s)[0])
+        weights(
+            run(f"update.score_on={s}", "interface.recipe=off", "rollout.rounds=1", "evaluation.every=0", name=s)[0]
+        )
         for s in ("shown", "bare", "both")
     ]
     assert same(results[0], results[1])
@@ -191,7 +212,12 @@ def test_without_cues_all_scoring_contexts_are_one(run) -> None:
 
 def test_lora_with_kl_and_several_steps_a_round(run) -> None:
     directory, _ = run(
-        "lora.enabled=true", "lora.r=2", "update.kl=0.1", "update.mini_batch=1", "update.iterations=2", "weights.by=turn"
+        "lora.enabled=true",
+        "lora.r=2",
+        "update.kl=0.1",
+        "update.mini_batch=1",
+        "update.iterations=2",
+        "weights.by=turn",
     )
     assert (directory / "checkpoints" / "best" / "adapter_config.json").is_file()
     assert all(r["update"]["kl"] >= 0 for r in rounds(directory))

@@ -122,7 +122,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         warmup_steps=update.warmup_rounds * config.steps_per_round,
         weight_decay=update.weight_decay,
         max_grad_norm=update.max_grad_norm,
-        gradient_checkpointing=None,  # the deprecated name of the next, on by default in TRL
+        gradient_checkpointing=None,  # type: ignore[arg-type]  # the deprecated name of the next, on by default in TRL
         activation_checkpointing=update.gradient_checkpointing,
         bf16=config.model.dtype == "bfloat16",
         fp16=config.model.dtype == "float16",
