@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +64,17 @@ def test_a_server_that_is_away_leaves_everything_unscored(seal: Seal, tmp_path: 
     assert outcome.code == 1
     assert "UNSCORED: 4 of 4 episodes" in outcome.out
     assert "http://127.0.0.1:9/v1 did not answer" in outcome.out
+
+
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(seal: Seal, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts and never answers
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        command = ["eval", "--model", f"openai:x@{url}", "--tasks", "4", "--out", str(tmp_path / "out.jsonl")]
+        process = subprocess.Popen([sys.executable, "-m", "seal", *command], stderr=subprocess.PIPE, text=True)
+        with process:
+            connection, _ = listener.accept()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+            connection.close()
+    assert process.returncode == 130
+    assert "Run the same command again to go on." in err

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from seal.cli.environments import build, parse_options
-from seal.cli.exits import NO, OK, resumable
+from seal.cli.exits import NO, OK, prompt_interrupt, resumable
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, label_table, rate, result, success_table, tracked
 from seal.errors import ConfigError
@@ -92,6 +92,8 @@ def evaluate(
             model, environment, chosen, temperature=temperature, seed=seed, options=settings["model_options"]
         )
         stack.callback(policy.close)
+        if policy.concurrency > 1:
+            stack.enter_context(prompt_interrupt(how))
         bar = stack.enter_context(tracked(f"{env} {split}", len(wanted) - len(kept)))
 
         def on_trajectory(trajectory: Trajectory, diagnosis: Diagnosis) -> None:
@@ -108,6 +110,8 @@ def evaluate(
             )
         pairs = [*kept.values(), *played]
         measured = summarise(pairs).to_json()
+        if not measured["n"]:
+            measured["success"] = None  # nobody could say: not a zero
         answer.data = {
             **settings,
             "tasks": len(chosen),

@@ -13,17 +13,22 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cyclopts import CycloptsError
 
-from seal.cli.output import complain
+from seal.cli.output import complain, stderr
 from seal.errors import SealError
 
 OK, NO, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+GRACE = 2.0
+"""Seconds after Ctrl-C in which threads may finish what they are at."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -43,6 +48,41 @@ def resumable(how: str) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         raise Interrupted(how) from None
+
+
+@contextmanager
+def prompt_interrupt(how: str) -> Iterator[None]:
+    """Leave soon after Ctrl-C, even if other threads wait for a server that hangs.
+
+    A blocking read in another thread cannot be called off, and leaving in an orderly way would wait for it. What was
+    written is on disk already, so after a grace period the process ends without further ado.
+
+    Args:
+        how: As for `resumable`.
+    """
+    leave = threading.Timer(GRACE, _leave, (how,))
+    leave.daemon = True
+
+    def handler(_signal: int, _frame: object) -> None:
+        if not leave.is_alive():
+            leave.start()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # interrupts go elsewhere
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        leave.cancel()
+
+
+def _leave(how: str) -> None:
+    stderr().show_cursor(True)
+    complain("Interrupted.", how)
+    os._exit(INTERRUPTED)
 
 
 def guarded(command: Callable[[], object]) -> int:
