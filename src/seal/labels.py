@@ -306,7 +306,7 @@ def _nearly(name: str | None, offered: Sequence[str]) -> str:
 
 
 def _plain_name(name: str) -> str:
-    return _NOT_A_NAME.sub("_", name.lower().removeprefix("functions.")).strip("_")
+    return _NOT_A_NAME.sub("", name.lower().removeprefix("functions."))
 
 
 def _places(differences: Sequence[StateDifference]) -> str:

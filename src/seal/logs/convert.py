@@ -57,7 +57,7 @@ def to_trajectory(
     Raises:
         DataError: If there is nothing to diagnose: no message of an assistant.
     """
-    if not any(said.role == "assistant" for said in log.said):
+    if log.failure is None and not any(said.role == "assistant" for said in log.said):
         raise DataError("no message of an assistant in it, so there is nothing to diagnose")
     specs = {spec.name: spec for spec in (log.tools or tools or ())}
     drafts = _split(log, specs, reading or Reading())
@@ -112,13 +112,18 @@ def _split(log: Log, specs: dict[str, ToolSpec], reading: Reading) -> list[_Draf
         elif said.role == "tool" and drafts and drafts[-1].steps:
             _answer(drafts[-1], said, specs)
     for draft in drafts:
-        for generation, results, _ids in draft.steps:
-            for i, call in enumerate(generation.calls):
-                if results[i] is None and isinstance(call, ToolCall) and call.name in specs:
-                    broken = violations(specs[call.name], call.arguments)
-                    if broken:
-                        results[i] = ToolResult("", "", None, broken)
+        _check_unanswered(draft, specs)
     return drafts
+
+
+def _check_unanswered(draft: _Draft, specs: dict[str, ToolSpec]) -> None:
+    """A call without a result can break its schema too."""
+    for generation, results, _ids in draft.steps:
+        for i, call in enumerate(generation.calls):
+            if results[i] is None and isinstance(call, ToolCall) and call.name in specs:
+                broken = violations(specs[call.name], call.arguments)
+                if broken:
+                    results[i] = ToolResult("", "", None, broken)
 
 
 def _id(call: ToolCall | MalformedCall) -> str | None:
@@ -155,6 +160,8 @@ def _name(call: ToolCall | MalformedCall) -> str | None:
 def _verdicts(log: Log, turns: Sequence[Turn]) -> list[TurnVerdict | None]:
     open_verdict = TurnVerdict(None)
     if log.failure is not None:
+        if not turns:
+            return []
         return [*[open_verdict] * (len(turns) - 1), None]
     if log.verdicts is not None:
         return [*log.verdicts[: len(turns)], *[open_verdict] * (len(turns) - len(log.verdicts))]

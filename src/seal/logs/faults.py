@@ -56,7 +56,9 @@ def fault_of(said: Said) -> Fault | None:
     if message is None and not said.failed:
         return None
     message = message if message is not None else said.text
-    return Fault(said.fault or kind_of(message), message.strip()[:_LOOKED_AT] or "the log marks this result as an error")
+    return Fault(
+        said.fault or kind_of(message), message.strip()[:_LOOKED_AT] or "the log marks this result as an error"
+    )
 
 
 def kind_of(message: str) -> FaultKind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,8 @@ class Place:
     @property
     def draw(self) -> int:
         """A number that stands for chance: the same for the same place, whatever was read before."""
-        return zlib.crc32(f"{self.file}\0{self.line}\0{self.part}".encode("utf-8", errors="replace"))
+        place = f"{self.file}\0{self.line}\0{self.part}".encode("utf-8", errors="replace")
+        return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Cuts values out of a JSON text by its brackets and strings alone, without parsing them and without holding the file."""
+"""Cuts values out of a JSON text by its brackets and strings alone, without parsing it and without holding the file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Scanner:
         self._newlines = 0  # in what was dropped
         self._ended = not self._data
 
-    def survey(self) -> tuple[dict[str, Any], str | None, int]:
+    def survey(self) -> tuple[dict[str, Any], str | None, int]:  # noqa: PLR0912 -- the cases read best together
         """Look at the top level only.
 
         Returns:
@@ -104,7 +104,9 @@ class Scanner:
             container = None
         return header, container, values
 
-    def elements(self, depth: int, container: str | None = None) -> Iterator[Piece]:
+    def elements(  # noqa: PLR0912 -- the cases read best together
+        self, depth: int, container: str | None = None
+    ) -> Iterator[Piece]:
         """Yield the objects and arrays that begin inside `depth` brackets.
 
         Args:
@@ -183,9 +185,8 @@ class Scanner:
                 yield start, token
             else:
                 self._position, enough = len(self._data), False
-            if not enough and not self._refill():
-                if self._position >= len(self._data):
-                    return
+            if not enough and not self._refill() and self._position >= len(self._data):
+                return
 
     def _refill(self) -> bool:
         keep = min(self._mark, self._position)

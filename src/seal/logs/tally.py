@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from seal.logs.place import Example, Place, example_of, main_signal
 from seal.taxonomy import SUCCESS, Label
-from seal.types import Diagnosis, FaultKind, MalformedCall, ToolCall, Trajectory
+from seal.types import Diagnosis, FaultKind, MalformedCall, Signal, ToolCall, Trajectory
 
 NAMES = 2000
 """Different names that one table holds."""
@@ -102,8 +102,8 @@ class Tally:
         labels: Turns by label, unreached ones too.
         standing: Turns with an unrepaired sign of a label.
         repaired: Turns with a sign of a label that the turn put right.
-        tools: Turns by (tool, label) over unrepaired signs.
-        arguments: Turns by (label, tool, argument, violation) over unrepaired violations.
+        tools: Failing turns by (tool, label) over unrepaired signs.
+        arguments: Failing turns by (label, tool, argument, violation) over unrepaired violations.
         categories: Turns by (category, label).
         positions: Turns by (position, label).
         models: Turns by (model, label).
@@ -181,7 +181,7 @@ class Tally:
             bump(self.models, (trajectory.policy or "", label))
             self.positions[position(index), label] += 1
             if turn.signals:
-                self._add_signals(turn.signals)
+                self._add_signals(turn.signals, failing=turn.label not in _NEUTRAL)
             if turn.label not in _NEUTRAL:
                 modes.add(self._add_mode(place, trajectory, diagnosis, index))
         for mode in modes:
@@ -194,10 +194,12 @@ class Tally:
             self.lost += 1
             self.unexplained += not modes
 
-    def _add_signals(self, signals: tuple[Any, ...]) -> None:
+    def _add_signals(self, signals: tuple[Signal, ...], *, failing: bool) -> None:
         standing = [s for s in signals if not s.repaired]
         self.standing.update({str(s.label) for s in standing})
         self.repaired.update({str(s.label) for s in signals if s.repaired})
+        if not failing:
+            return
         for tool, label in {(s.tool, str(s.label)) for s in standing if s.tool is not None}:
             bump(self.tools, (tool[:200], label))
         for key in {

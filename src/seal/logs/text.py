@@ -24,17 +24,24 @@ AUTO = "auto"
 _SEARCHED = 100_000
 """Characters of prose that are searched for attempts without a marker."""
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_MARKERS = re.compile(r"</?tool_call>|<\|python_tag\|>|\[TOOL_CALLS\]|<function=|^Action\s*:.*\n+Action Input\s*:", re.MULTILINE)
+_MARKERS = re.compile(
+    r"</?tool_call>|<\|python_tag\|>|\[TOOL_CALLS\]|<function=|^Action\s*:.*\n+Action Input\s*:", re.MULTILINE
+)
 _PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.\-]*\s*\(")
 _PYTHON_CALL = re.compile(r"(?<![\w.\-`'\"])([A-Za-z_][\w.\-]*)\(")
 _FENCE = re.compile(r"```[ \t]*(\w*)[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*["\'](?:name|function|tool|tool_name|recipient_name)["\']\s*:')
 _MISTRAL = "[TOOL_CALLS]"
 _FUNCTION = re.compile(r"<function=([^>\s]{1,200})>(.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL)
-_REACT = re.compile(r"^Action\s*:\s*(.*?)[ \t]*\n+Action Input\s*:[ \t]*(.*?)(?=^\s*(?:Observation|Thought|Action)\s*:|\Z)",
-                    re.MULTILINE | re.DOTALL)  # fmt: skip
+_REACT = re.compile(
+    r"^Action[ \t]*:[ \t]*([^\n]*?)[ \t]*\n+Action Input[ \t]*:[ \t]*(.*?)"
+    r"(?=^[ \t]*(?:Observation|Thought|Action)[ \t]*:|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _TAGGED = re.compile(r"^\s*<tool_call>|</tool_call>\s*$|^\s*<\|python_tag\|>")
 _SHOWN = 4000
+_MOST = 50
+"""Attempts without a marker that are looked at in one message."""
 
 Call = ToolCall | MalformedCall
 
@@ -85,7 +92,12 @@ def _marked(text: str, offered: Collection[str]) -> tuple[str, tuple[Call, ...]]
     """What the dialect says whose marker the text carries; None without a marker."""
     stripped = text.strip()
     if _MARKERS.search(text) is None:
-        if stripped.startswith("{") and '"name"' in stripped and '"parameters"' in stripped and _shaped(stripped, offered):
+        if (
+            stripped.startswith("{")
+            and '"name"' in stripped
+            and '"parameters"' in stripped
+            and _shaped(stripped, offered)
+        ):
             return _by("llama3", text)
         if _PYTHON_LIST.match(stripped) and stripped.endswith("]"):
             return _by("pythonic", text)
@@ -115,7 +127,9 @@ def _explained(call: Call) -> Call:
     if isinstance(call, ToolCall):
         return call
     body = _TAGGED.sub("", call.text).strip()
-    guess = guess_call(body) if body[:1] in ("{", "[", '"', "`") and not _PYTHON_LIST.match(body) else guess_python(body)
+    guess = (
+        guess_call(body) if body[:1] in ("{", "[", '"', "`") and not _PYTHON_LIST.match(body) else guess_python(body)
+    )
     if body.startswith("```"):
         guess = guess_call(_FENCE.sub(r"\2", body))
     note = guess.note
@@ -198,7 +212,10 @@ def _attempts(text: str, offered: Collection[str], *, prose: bool) -> Iterator[M
         return
     outside = _FENCE.sub("", text) if "```" in text else text
     position = 0
-    while (start := _OBJECT.search(outside, position)) is not None:
+    for _ in range(_MOST):
+        start = _OBJECT.search(outside, position)
+        if start is None:
+            break
         end = _balanced(outside, start.start(), "{", "}")
         piece = outside[start.start() : end]
         guess = guess_call(piece)
@@ -210,11 +227,12 @@ def _attempts(text: str, offered: Collection[str], *, prose: bool) -> Iterator[M
 
 
 def _python_calls(text: str, offered: Collection[str]) -> Iterator[MalformedCall]:
-    position = 0
-    while (start := _PYTHON_CALL.search(text, position)) is not None:
+    position = tried = 0
+    while (start := _PYTHON_CALL.search(text, position)) is not None and tried < _MOST:
         position = start.end()
         if start[1] not in offered:
             continue
+        tried += 1
         end = _balanced(text, start.end() - 1, "(", ")")
         guess = guess_python(text[start.start() : end])
         if guess.name is not None:
@@ -226,21 +244,19 @@ def _balanced(text: str, start: int, opening: str, closing: str) -> int:
     """The position behind the bracket that closes the one at `start`; the end of the text if none does."""
     depth = 0
     quote = ""
-    position = start
-    for match in re.compile(rf"\\.|[\"'{re.escape(opening + closing)}]", re.DOTALL).finditer(text, start):
-        token = match[0]
+    for match in re.compile(rf"""\\.|["'{re.escape(opening + closing)}]""", re.DOTALL).finditer(text, start):
+        mark = match[0]
         if quote:
-            quote = "" if token == quote else quote
-        elif token in "\"'":
-            quote = token
-        elif token == opening:
+            quote = "" if mark == quote else quote
+        elif mark in ("'", '"'):
+            quote = mark
+        elif mark == opening:
             depth += 1
-        elif token == closing:
+        elif mark == closing:
             depth -= 1
             if depth == 0:
                 return match.end()
-        position = match.end()
-    return len(text) if quote or depth else position
+    return len(text)
 
 
 def _meant(guess: Guess, offered: Collection[str]) -> bool:
@@ -250,7 +266,12 @@ def _meant(guess: Guess, offered: Collection[str]) -> bool:
     if guess.name in offered:
         return True
     odd = any(note.startswith(("`", "arguments beside", "no arguments")) for note in guess.repairs)
-    return not offered and guess.arguments is not None and not odd and re.fullmatch(r"[\w.\-:/]{1,128}", guess.name) is not None
+    return (
+        not offered
+        and guess.arguments is not None
+        and not odd
+        and re.fullmatch(r"[\w.\-:/]{1,128}", guess.name) is not None
+    )
 
 
 def _attempt(text: str, reason: str, guess: Guess, name: str | None = None) -> MalformedCall:

@@ -30,7 +30,9 @@ def read_tools(path: Path) -> tuple[ToolSpec, ...]:
         DataError: If it holds no tool.
     """
     if not path.is_file():
-        raise MissingError(f"no such schema file: {path}; --tools takes a JSON file with the tools that the run offered")
+        raise MissingError(
+            f"no such schema file: {path}; --tools takes a JSON file with the tools that the run offered"
+        )
     content = path.read_bytes()
     try:
         value = parse(content)

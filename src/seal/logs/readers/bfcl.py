@@ -26,7 +26,7 @@ def matches(record: object) -> bool:
     """Whether a record is of a BFCL result or score file."""
     if not isinstance(record, dict):
         return False
-    if _TOTALS <= record.keys():
+    if record.keys() >= _TOTALS:
         return True
     if not isinstance(record.get("id"), str):
         return False
@@ -41,7 +41,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     Raises:
         DataError: If its result has another shape than BFCL's.
     """
-    if _TOTALS <= record.keys():
+    if record.keys() >= _TOTALS:
         return
     task = record["id"]
     category = task.rsplit("_", 1)[0]
@@ -104,7 +104,7 @@ def _logged(log: object, result: object) -> list[Said]:
 def _step(step: object) -> Said:
     """A step: text, or native calls as `{name: arguments}`."""
     if isinstance(step, list):
-        calls = []
+        calls: list[WrittenCall] = []
         for item in step:
             if isinstance(item, dict):
                 calls.extend(WrittenCall(name, arguments) for name, arguments in item.items())

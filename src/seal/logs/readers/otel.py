@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -34,7 +34,9 @@ def matches(record: object) -> bool:
     """Whether a record is a span, or an export of spans."""
     if not isinstance(record, dict):
         return False
-    if any(isinstance(record.get(key), list) for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans")):
+    if any(
+        isinstance(record.get(key), list) for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans")
+    ):
         return True
     return "attributes" in record and ("traceId" in record or "trace_id" in record or "context" in record)
 
@@ -98,6 +100,7 @@ class Span:
 
     @property
     def conversation(self) -> str:
+        """What its messages belong to."""
         return name_of(self.attributes.get("gen_ai.conversation.id")) or self.trace
 
     @property
@@ -109,6 +112,7 @@ class Span:
         return listed or numbered or sum(1 for name, _ in self.events if name in _EVENTS)
 
     def plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return {"trace": self.trace, "end": self.end, "attributes": self.attributes, "events": self.events}
 
 
@@ -152,9 +156,7 @@ def _attributes(value: object) -> dict[str, Any]:
         return value
     if not isinstance(value, list):
         return {}
-    return {
-        name_of(item.get("key")): _any_value(item.get("value")) for item in value if isinstance(item, dict)
-    }
+    return {name_of(item.get("key")): _any_value(item.get("value")) for item in value if isinstance(item, dict)}
 
 
 def _any_value(value: object, depth: int = 0) -> Any:
@@ -178,7 +180,7 @@ def _any_value(value: object, depth: int = 0) -> Any:
                 for item in mapping_of(value[key]).get("values") or []
                 if isinstance(item, dict)
             }
-    return None if not value else value
+    return value or None
 
 
 def _largest(spans: Iterable[Span]) -> list[dict[str, Any]]:
@@ -208,9 +210,8 @@ def _log(span: dict[str, Any]) -> Log:
     failed = set(span.get(_GATHERED) or [])
     said = list(_parts_said(attributes)) or list(_numbered_said(attributes)) or list(_event_said(span.get("events")))
     said = [
-        Said("tool", s.text, answers=s.answers, tool=s.tool, failed=True) if s.role == "tool" and s.answers in failed else s
-        for s in said
-    ]  # fmt: skip
+        replace(entry, failed=True) if entry.role == "tool" and entry.answers in failed else entry for entry in said
+    ]
     reasons = attributes.get("gen_ai.response.finish_reasons")
     cut = isinstance(reasons, list) and any(reason in ("length", "max_tokens") for reason in reasons)
     return Log(

@@ -66,7 +66,9 @@ def _calls(text: str) -> Iterator[WrittenCall]:
     try:
         value = parse(text.encode("utf-8", errors="replace"))
     except DataError as error:
-        yield WrittenCall(_name_in(text), text, problem=f"the call is no JSON ({str(error).removeprefix('not JSON: ')})")
+        yield WrittenCall(
+            _name_in(text), text, problem=f"the call is no JSON ({str(error).removeprefix('not JSON: ')})"
+        )
         return
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict) and ("name" in item or mapping_of(item.get("function"))):

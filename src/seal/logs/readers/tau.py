@@ -78,10 +78,10 @@ def _second(record: dict[str, Any], context: Context) -> Log:
         name_of(check.get("info")) for check in _list(outcome.get("communicate_checks")) if check.get("met") is False
     )
     unmet = tuple(
-        StateDifference(name_of(mapping_of(check.get("env_assertion")).get("func_name")) or "assertion", "not met", "met")
+        StateDifference(_assertion(check), "not met", "met")
         for check in _list(outcome.get("env_assertions"))
         if check.get("met") is False
-    )  # fmt: skip
+    )
     breakdown = mapping_of(outcome.get("reward_breakdown"))
     failing = [str(part) for part, value in breakdown.items() if number_of(value) == 0]
     return Log(
@@ -100,6 +100,10 @@ def _second(record: dict[str, Any], context: Context) -> Log:
     )
 
 
+def _assertion(check: dict[str, Any]) -> str:
+    return name_of(mapping_of(check.get("env_assertion")).get("func_name")) or "assertion"
+
+
 def _without_user_calls(messages: list[Any]) -> Iterator[Said]:
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
@@ -114,9 +118,12 @@ def _without_user_calls(messages: list[Any]) -> Iterator[Said]:
             raise DataError(f"messages[{number}] has the role {message.get('role')!r}; known: {', '.join(ROLES)}")
         if role == "user" and message.get("content") is None and message.get("tool_calls"):
             continue
-        if role == "tool":
-            message = {**message, "is_error": message.get("error") is True, "error": None}
-        yield from message_of(message, role)
+        yield from message_of(_marked(message) if role == "tool" else message, role)
+
+
+def _marked(message: dict[str, Any]) -> dict[str, Any]:
+    """tau2 marks errors with a boolean `error`."""
+    return {**message, "is_error": message.get("error") is True, "error": None}
 
 
 def _actions(actions: object) -> Iterator[Action]:
@@ -149,7 +156,7 @@ def _domain(stem: str) -> str:
 
 def _model(stem: str) -> str:
     """v1 file names read `tool-calling-MODEL-TEMPERATURE_range_...`; the record itself does not name the model."""
-    head = stem.split("_range_")[0]
+    head = stem.split("_range_", maxsplit=1)[0]
     if head == stem:
         return ""
     for strategy in ("tool-calling-", "act-", "react-", "few-shot-"):

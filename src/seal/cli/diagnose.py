@@ -1,0 +1,122 @@
+"""`seal diagnose`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seal.cli.exits import BAD_INPUT, NO, OK
+from seal.cli.options import Flag, Repeated
+from seal.cli.output import result, stderr, tracked
+from seal.errors import ConfigError, MissingError
+
+if TYPE_CHECKING:
+    from seal.logs import Outcome, Settings
+
+
+def diagnose(
+    files: tuple[Path, ...],
+    /,
+    *,
+    tools: Path | None = None,
+    dialect: str = "auto",
+    json: Flag = False,
+    csv: Path | None = None,
+    html: Path | None = None,
+    transcripts: int = 200,
+    fail_on: Repeated = (),
+    against: Path | None = None,
+    workers: int | None = None,
+) -> int:
+    """Say why agents fail, from logs that you have: labels by turn, what costs most, what to fix first.
+
+    Reads OpenAI chat messages, BFCL results and scores, tau-bench, Inspect, verifiers, ShareGPT, ToolBench,
+    OpenTelemetry and SEAL traces; the content tells which. Exit code 1 if a --fail-on holds, 2 if nothing can be read.
+
+    Args:
+        files: Logs; JSON, JSON Lines (also gzipped) or .eval.
+        tools: Schema file for logs that hold none.
+        dialect: Of calls in text: auto, hermes, llama3 or pythonic.
+        json: Print one JSON object.
+        csv: Write one row per turn to this file.
+        html: Write a self-contained page to this file.
+        transcripts: How many the page may hold.
+        fail_on: Condition for exit code 1, such as 'invalid_tool_call>5%'; may be repeated.
+        against: An earlier log to compare with.
+        workers: Processes; by default what the size asks for.
+    """
+    from seal.logs.gate import condition  # noqa: PLC0415 -- not for --help
+
+    if not files:
+        raise ConfigError("give at least one log file, such as `seal diagnose results.jsonl`")
+    if transcripts < 0 or (workers is not None and workers < 1):
+        raise ConfigError("--transcripts must be 0 or more and --workers at least 1")
+    conditions = [condition(text) for text in fail_on]
+    missing = next((path for path in (*files, *([against] if against else [])) if not path.exists()), None)
+    if missing is not None:
+        raise MissingError(f"no such file: {missing}; give the path of a log, such as results.json or traces.jsonl")
+
+    from seal.cli.diagnosis import show, show_change  # noqa: PLC0415
+    from seal.logs import Settings, read_tools  # noqa: PLC0415
+    from seal.logs.compare import compare  # noqa: PLC0415
+
+    settings = Settings(
+        tools=read_tools(tools) if tools is not None else None,
+        dialect=dialect,
+        transcripts=transcripts if html is not None else 0,
+        csv=csv is not None,
+    )
+    with result(as_json=json) as answer:
+        outcome = _run(files, settings, workers, csv)
+        report = outcome.report
+        answer.data = report.to_json()
+        if not json:
+            answer.say(*show(report))
+        if against is not None:
+            change = compare(_run((against,), Settings(settings.tools, dialect), workers, None).report, report)
+            answer.data["against"] = change.to_json()
+            if not json:
+                answer.say(*show_change(change))
+        if html is not None:
+            _write_page(outcome, html, transcripts)
+            answer.data["html"] = str(html)
+        reasons = [reason for item in conditions if (reason := item.met(report)) is not None]
+        answer.data["fail_on"] = reasons
+        if not json:
+            answer.say(*reasons)
+    if not report.read:
+        stderr().print(f"Not one of {report.records} records could be read.", style="red", soft_wrap=True)
+        return BAD_INPUT
+    return NO if reasons else OK
+
+
+def _run(files: tuple[Path, ...], settings: Settings, workers: int | None, csv: Path | None) -> Outcome:
+    from seal.logs import diagnose_files  # noqa: PLC0415 -- not for --help
+    from seal.logs.rows import header  # noqa: PLC0415
+    from seal.trace import writing  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        bar = stack.enter_context(tracked("reading", None))
+        on_rows: Callable[[str], object] | None = None
+        if csv is not None:
+            stack.enter_context(writing(csv))
+            csv.parent.mkdir(parents=True, exist_ok=True)
+            rows = stack.enter_context(csv.open("w", encoding="utf-8", errors="replace", newline=""))
+            rows.write(header())
+            on_rows = rows.write
+        return diagnose_files(
+            files,
+            settings,
+            workers=workers,
+            on_progress=bar.reach,
+            on_rows=on_rows,
+        )
+
+
+def _write_page(outcome: Outcome, path: Path, limit: int) -> None:
+    from seal.logs.html import page  # noqa: PLC0415 -- only for --html
+    from seal.trace import write_atomic  # noqa: PLC0415
+
+    write_atomic(path, page(outcome.report, outcome.transcripts, limit))

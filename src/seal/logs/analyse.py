@@ -1,0 +1,204 @@
+"""Records to labels: the part of the work that runs in every process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from seal.errors import ConfigError, DataError
+from seal.labels import diagnose as label
+from seal.logs import replay
+from seal.logs.convert import to_trajectory
+from seal.logs.detect import Reader, detect
+from seal.logs.place import Place
+from seal.logs.record import Context, Log
+from seal.logs.rows import rows
+from seal.logs.scan import Piece
+from seal.logs.tally import Tally
+from seal.logs.text import AUTO, Reading
+from seal.logs.transcript import transcript
+from seal.logs.values import parse
+from seal.parse import DIALECTS
+from seal.types import Diagnosis, ToolSpec, Trajectory
+
+_LABELS_AT_ONCE = 6
+"""Labels that usually share the transcripts of one page."""
+
+_SCORE_FILE = "a BFCL score file lists failures only: shares are of the failures, not of all tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How logs are read.
+
+    Attributes:
+        tools: Schemas that stand in where a log holds none.
+        dialect: Strict dialect of calls in text, or `auto`.
+        transcripts: Transcripts that are kept, over all labels; 0 for none.
+        csv: Whether rows are made.
+    """
+
+    tools: tuple[ToolSpec, ...] | None = None
+    dialect: str = AUTO
+    transcripts: int = 0
+    csv: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the dialect.
+
+        Raises:
+            ConfigError: If there is none of that name.
+        """
+        if self.dialect != AUTO and self.dialect not in DIALECTS:
+            known = ", ".join((AUTO, *sorted(DIALECTS)))
+            raise ConfigError(f"there is no dialect {self.dialect!r}; known: {known}")
+
+    @property
+    def per_label(self) -> int:
+        """Transcripts that are kept for each label."""
+        return math.ceil(self.transcripts / _LABELS_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """One episode with its labels.
+
+    Attributes:
+        format: The format of its record.
+        place: Where it stands.
+        trajectory: What happened.
+        diagnosis: Why.
+    """
+
+    format: str
+    place: Place
+    trajectory: Trajectory
+    diagnosis: Diagnosis
+
+
+class Analyst:
+    """Reads, converts and labels records; knows what it has seen only as far as speed asks for it."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the settings; the benchmark of BFCL files is opened when the first of them comes."""
+        self.settings = settings
+        self._reading = Reading(settings.dialect)
+        self._replayer = replay.Replayer()
+        self._likely: Reader | None = None
+
+    def batch(self, file: str, context: Context, pieces: Iterable[Piece]) -> Tally:
+        """Count a batch of pieces."""
+        tally = Tally()
+        rows_made: list[str] = []
+        for piece in pieces:
+            for episode in self.piece(file, context, piece, tally):
+                self._count(tally, episode, rows_made)
+        tally.rows = "".join(rows_made)
+        return tally
+
+    def records(self, records: Iterable[object], file: str = "records") -> Iterator[tuple[Tally, list[Diagnosed]]]:
+        """Label records that are already parsed, one after another."""
+        context = Context()
+        for number, record in enumerate(records, 1):
+            tally = Tally()
+            episodes = list(self._record(record, Place(file, number), context, tally))
+            for episode in episodes:
+                self._count(tally, episode, [])
+            yield tally, episodes
+
+    def piece(self, file: str, context: Context, piece: Piece, tally: Tally) -> Iterator[Diagnosed]:
+        """Label the episodes of a piece; whatever cannot be read is counted in the tally, with the reason."""
+        if piece.problem is not None:
+            tally.fail(file, piece.line, _with_place(piece.problem, piece.place))
+            return
+        try:
+            record = parse(piece.data)
+        except DataError as error:
+            yield from self._salvage(file, context, piece, tally, str(error))
+            return
+        yield from self._record(record, Place(file, piece.line), context, tally, piece.place)
+
+    def _salvage(self, file: str, context: Context, piece: Piece, tally: Tally, reason: str) -> Iterator[Diagnosed]:
+        """A damaged record of an array can swallow its neighbours: those that stand on lines of their own are saved."""
+        found: list[tuple[int, Any]] = []
+        for offset, line in enumerate(piece.data.split(b"\n")):
+            text = line.strip().rstrip(b",]")
+            if text[:1] == b"{" and text[-1:] == b"}":
+                try:
+                    record = parse(text)
+                    detect(record, self._likely)
+                except DataError:
+                    continue
+                found.append((offset, record))
+        if not found or found[0][0] > 0:
+            tally.fail(file, piece.line, _with_place(reason, piece.place))
+        for offset, record in found:
+            yield from self._record(record, Place(file, piece.line + offset), context, tally, piece.place)
+
+    def _record(
+        self, record: object, place: Place, context: Context, tally: Tally, member: str = ""
+    ) -> Iterator[Diagnosed]:
+        try:
+            reader = detect(record, self._likely)
+            episodes = [
+                self._labelled(reader, item, place, n, tally) for n, item in self._items(reader, record, context)
+            ]
+        except DataError as error:
+            tally.fail(place.file, place.line, _with_place(str(error), member))
+            return
+        except (RecursionError, TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+            # A shape that no description of the format mentions; the record fails, the rest goes on.
+            reason = f"the record has an unexpected shape ({type(error).__name__}: {error})"
+            tally.fail(place.file, place.line, _with_place(reason, member))
+            return
+        self._likely = reader
+        tally.accept(reader.NAME)
+        yield from episodes
+
+    def _items(self, reader: Reader, record: object, context: Context) -> Iterator[tuple[int, Log | Trajectory]]:
+        return enumerate(reader.read(record, context))
+
+    def _labelled(self, reader: Reader, item: Log | Trajectory, place: Place, part: int, tally: Tally) -> Diagnosed:
+        if isinstance(item, Log):
+            trajectory = to_trajectory(item, tools=self.settings.tools, reading=self._reading, environment=reader.NAME)
+            if reader.NAME == "bfcl":
+                trajectory = self._verified(item, trajectory, tally)
+        else:
+            trajectory = item
+        return Diagnosed(reader.NAME, Place(place.file, place.line, part), trajectory, label(trajectory))
+
+    def _verified(self, log: Log, trajectory: Trajectory, tally: Tally) -> Trajectory:
+        if log.reward is not None:
+            tally.notes[_SCORE_FILE] += 1
+        if log.verdicts is not None:
+            return trajectory
+        played = self._replayer.replay(trajectory)
+        if played is not None:
+            return played
+        tally.notes[self._replayer.problem or replay.UNKNOWN] += 1
+        return trajectory
+
+    def _count(self, tally: Tally, episode: Diagnosed, rows_made: list[str]) -> None:
+        tally.add(episode.place, episode.trajectory, episode.diagnosis)
+        if self.settings.csv:
+            rows_made.append(rows(episode.place, episode.trajectory, episode.diagnosis))
+        if self.settings.transcripts:
+            self._keep(tally, episode)
+
+    def _keep(self, tally: Tally, episode: Diagnosed) -> None:
+        draw = episode.place.draw
+        kept: dict[str, Any] | None = None
+        for name in {str(turn.label) for turn in episode.diagnosis.turns}:
+            chosen = tally.transcripts.setdefault(name, [])
+            if len(chosen) >= self.settings.per_label and draw >= chosen[-1][0]:
+                continue
+            kept = kept or transcript(episode.place, episode.trajectory, episode.diagnosis)
+            chosen.append((draw, kept))
+            chosen.sort(key=lambda item: item[0])
+            del chosen[self.settings.per_label :]
+
+
+def _with_place(reason: str, place: str) -> str:
+    return f"{place}: {reason}" if place else reason
