@@ -1,7 +1,7 @@
 """An environment that a random model sometimes solves, and the dialect that makes it so.
 
-Any message that begins with a character of even code counts as a call of `copy_file`; every turn that is played needs
-one. Groups of random rollouts have variance, and one token decides, so that updates can learn it.
+Any message that begins with a character of even code counts as a call of `copy_file`; the first turn decides about
+success. Groups of random rollouts have variance, and one token decides, so that updates can learn it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LetterSession:
         return self._verdicts[-1]
 
     def verdict(self) -> Verdict:
-        return Verdict(float(all(v.passed for v in self._verdicts)))
+        return Verdict(float(bool(self._verdicts and self._verdicts[0].passed)))
 
     def close(self) -> None:
         """Nothing to release."""

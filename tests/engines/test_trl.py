@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-import letter
 import pytest
 
+import letter
 from seal.config import load_config
 from seal.engines.rundir import STATE
 from seal.errors import ConfigError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging as levels
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,11 +72,21 @@ def build_trainer(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence what TRL and transformers say about each other: nothing that a user of SEAL could act on."""
+    """Silence what TRL and transformers say about each other, and their bars: nothing that a user could act on."""
+    from transformers.utils import logging  # noqa: PLC0415 -- loads transformers
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(levels.ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # not annotated
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # the version is pinned
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
-        yield
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # not annotated
 
 
 def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:

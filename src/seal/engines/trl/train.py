@@ -127,16 +127,16 @@ class _Run:
             state, self.measured = State.from_json(stored["loop"]), _Measured(**stored["measured"])
             self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
         self.directory.rewind(state.round)
-        model, self.tokenizer = load_model(
-            self.config.model.source,
-            dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
-            device=self.config.model.device,
-            threads=self.config.model.threads,
-        )
-        dialect = self.config.model.dialect
-        self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
-        self.chat.prove()
         with quiet():
+            model, self.tokenizer = load_model(
+                self.config.model.source,
+                dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
+                device=self.config.model.device,
+                threads=self.config.model.threads,
+            )
+            dialect = self.config.model.dialect
+            self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
+            self.chat.prove()
             self.trainer = build_trainer(
                 self.config,
                 model,
