@@ -1,5 +1,6 @@
 import gc
 import random
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -79,19 +80,24 @@ def test_precision_and_weather_do_not_cross_threads(bfcl: BFCL) -> None:
         arguments = {"value": 7.3, "base": 3.1, "precision": precision}
         return [session.call(ToolCall("logarithm", arguments)).raw for _ in range(20)]
 
-    def weather(_: int) -> list[str]:
+    def weather(drawn: int) -> list[str]:
         session = bfcl.open(car)
         session.user_message()
-        return [session.call(ToolCall("get_outside_temperature_from_google", {})).raw for _ in range(20)]
+        for _ in range(drawn):
+            session.call(ToolCall("get_current_speed", {}))
+        return [session.call(ToolCall("get_outside_temperature_from_google", {})).raw for _ in range(200)]
 
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     with ThreadPoolExecutor(8) as pool:
         work = [pool.submit(digits, precision) for precision in (5, 40, 300) for _ in range(6)]
-        sky = [pool.submit(weather, 0) for _ in range(6)]
+        sky = [pool.submit(weather, drawn) for drawn in range(6)]
+    sys.setswitchinterval(interval)
     for number, precision in enumerate((5, 40, 300)):
         for future in work[6 * number : 6 * number + 6]:
             assert future.result() == digits(precision)
-    for future in sky:
-        assert future.result() == weather(0)
+    for drawn, future in enumerate(sky):
+        assert future.result() == weather(drawn)
 
 
 def test_default_lists_are_not_shared(bfcl: BFCL) -> None:

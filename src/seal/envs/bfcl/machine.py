@@ -32,6 +32,9 @@ _INSIDE: Mapping[tuple[str, str], Callable[[], AbstractContextManager[Any]]] = {
     ("VehicleControlAPI", "get_outside_temperature_from_google"): lambda: SERIAL,
 }
 
+_write = json.JSONEncoder().encode
+"""`json.dumps` without its look at the options."""
+
 _SPECIAL = frozenset({"cp", *(name for _, name in GUARDS), *(name for _, name in _INSIDE)})
 
 _NO_TABLES: Mapping[int, str] = MappingProxyType({})
@@ -75,7 +78,7 @@ def _render(result: object, tables: Mapping[int, str]) -> str:
             if tables and any(id(value) in tables for value in result.values()):
                 pairs = (f"{json.dumps(k)}: {tables.get(id(v)) or json.dumps(v)}" for k, v in result.items())
                 return f"{{{', '.join(pairs)}}}"
-            return json.dumps(result)
+            return _write(result)
         except (TypeError, ValueError, RecursionError):
             return str(result)
     return str(result)

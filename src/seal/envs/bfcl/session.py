@@ -43,6 +43,8 @@ class _Compared:
 def _missing(needed: Mapping[str, int], there: Mapping[str, int]) -> list[str]:
     """What of `needed` is not in `there`, with multiplicity."""
     missing: list[str] = []
+    if not needed:
+        return missing
     for item, count in needed.items():
         lacking = count - there.get(item, 0)
         if lacking > 0:

@@ -80,7 +80,7 @@ def locate(cache: Path | None = None) -> Path:
     """
     root = _root(cache)
     if not (root / _MANIFEST).is_file():
-        raise MissingError(f"BFCL {VERSION} is not in {root}; run `seal env setup bfcl` once to fetch it (about 5 MB)")
+        raise MissingError(f"BFCL {VERSION} is not in {root}; run `seal env setup bfcl` once to fetch it (about 2 MB)")
     return root
 
 

@@ -78,14 +78,10 @@ def _same_tree(node: Any, tree: Tree) -> bool:
 def same(instance: object, expected: Snapshot) -> bool:
     """Whether the official checker would find the instance equal. Work is bounded by the size of `expected`."""
     attributes = vars(instance)
-    for name, value in expected.items():
-        actual = attributes[name]
-        if type(value) is Tree:
-            if not _same_tree(actual, value):
-                return False
-        elif actual != value:
-            return False
-    return True
+    root = expected.get("root")
+    if type(root) is not Tree:
+        return expected.items() <= attributes.items()
+    return attributes["long_context"] == expected["long_context"] and _same_tree(attributes["root"], root)
 
 
 class Prototype:
@@ -254,6 +250,6 @@ def differences(owner: str, instance: object, expected: Snapshot) -> Iterator[St
     for name, value in expected.items():
         actual = attributes[name]
         place = f"{owner}.{name}"
-        equal = _same_tree(actual, value) if isinstance(value, Tree) else actual == value
+        equal = _same_tree(actual, value) if type(value) is Tree else actual == value
         if not equal:
             yield from _inside(place, actual, value)

@@ -15,6 +15,7 @@ Where the official executor would run code (builtins by name, code in names or k
 from __future__ import annotations
 
 import ast
+import keyword
 import math
 import re
 import unicodedata
@@ -34,6 +35,7 @@ _CALLEE = re.compile(r"\b([a-zA-Z_]\w*)\s*(?=\()")
 _BLANKS = " \t\r\n\f"
 _SHALLOW = 20
 _SHORT = 10_000
+_LARGE = 2**62
 _MAX_BITS = 14_000
 _BACKSLASH = "\\"
 
@@ -83,6 +85,7 @@ class _Copier:
 
     instance_of: InstanceOf
     left: int = MAX_SIZE
+    deepest: int = 0
 
     def copy(self, value: object, depth: int = 0) -> object:
         if isinstance(value, str):
@@ -98,6 +101,7 @@ class _Copier:
                 return value
             # repr() gives a name that the official namespace does not have.
             raise Refused(FaultKind.ARGUMENTS, f"name '{str(value).lstrip('-')}' is not defined")
+        self.deepest = max(self.deepest, depth)
         if depth >= 200:
             raise Refused(FaultKind.ARGUMENTS, "too many nested parentheses (<string>, line 1)")
         if isinstance(value, list):
@@ -114,13 +118,6 @@ class _Copier:
             raise Refused(FaultKind.ARGUMENTS, f"the arguments are too large (more than {MAX_SIZE} characters)")
 
 
-def _deep(value: object, limit: int) -> bool:
-    if isinstance(value, str | int | float) or value is None:
-        return False
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return limit == 0 or any(_deep(item, limit - 1) for item in items)
-
-
 def copy_arguments(call: ToolCall, instance_of: InstanceOf) -> dict[str, object]:
     """Copy the arguments as the official executor would see them.
 
@@ -131,11 +128,17 @@ def copy_arguments(call: ToolCall, instance_of: InstanceOf) -> dict[str, object]
     arguments: dict[str, object] = {}
     for key, value in call.arguments.items():
         kind = type(value)
-        if kind is bool or value is None or (kind is str and "(" not in value and len(value) < _SHORT):
-            arguments[key] = value
+        if (
+            (kind is str and "(" not in value and len(value) < _SHORT)
+            or (kind is int and -_LARGE < value < _LARGE)
+            or (kind is float and -_LARGE < value < _LARGE)
+            or kind is bool
+        ):
+            arguments[key] = value  # Nothing that could be changed, and nothing to look into.
             continue
         arguments[key] = copier.copy(value)
-        if kind is not str and _deep(value, _SHALLOW):
+        if copier.deepest >= _SHALLOW:
+            copier.deepest = 0
             _compile(f"_({key}={value!r})", FaultKind.ARGUMENTS)
     return arguments
 
@@ -180,13 +183,14 @@ def irregular(call: ToolCall, instance_of: InstanceOf) -> ToolCall:
             except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
                 raise Refused(kind, str(error)) from error
         raise Refused(kind, "the function name or an argument name is not a plain name")
-    _compile(source, kind)
-    if not known:
-        raise Refused(kind, f"name '{unicodedata.normalize('NFKC', parts[0])}' is not defined")
+    if any(keyword.iskeyword(word) or word == "__debug__" for word in (*parts, *keys)):
+        _compile(source, kind)
     arguments: dict[str, object] = {}
     for key, value in zip(keys, call.arguments.values(), strict=True):
         normal = unicodedata.normalize("NFKC", key)
         if normal in arguments:
             raise Refused(kind, f"keyword argument repeated: {normal} (<string>, line {lines + 1})")
         arguments[normal] = value
+    if not known:
+        raise Refused(kind, f"name '{unicodedata.normalize('NFKC', parts[0])}' is not defined")
     return ToolCall(name, arguments, call.id)
