@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from seal.errors import ConfigError
-from seal.parse import Dialect, detect, dialect
+from seal.parse import Dialect, detect, dialect, tool_object
 from seal.task import Conversation, Message
 from seal.types import Generation, StepTokens, StopReason, ToolSpec
 
@@ -93,11 +93,10 @@ class ChatFormat:
         self._special_pattern = re.compile("(" + "|".join(map(re.escape, self.specials)) + ")")
         self._encode_cached = lru_cache(maxsize=512)(self._encode)
 
-        preferred = detect(template)
-        self.dialect: Dialect = dialect(calls) if isinstance(calls, str) else calls or preferred
+        self.dialect: Dialect = dialect(calls) if isinstance(calls, str) else calls or detect(template)
         self.system_role = self._supports_system()
         self.tool_role = bool(_NAMES_TOOL_ROLE.search(template)) and self._supports_tool_role()
-        self.template_tools = self.dialect.name == preferred.name and self._supports_tools()
+        self.template_tools = (calls is None or _same_dialect(template, self.dialect)) and self._supports_tools()
         self.end_text, self.opening = self._boundaries()
         self.end_id = self.special_id(self.end_text)
         eos = tokenizer.eos_token_id
@@ -269,7 +268,7 @@ class ChatFormat:
         try:
             text = self._tokenizer.apply_chat_template(
                 masked,
-                tools=[self._masked_json(tool_json(tool)) for tool in tools] or None,
+                tools=[self._masked_json(tool_object(tool)) for tool in tools] or None,
                 tokenize=False,
                 add_generation_prompt=True,
                 **self._options,
@@ -331,12 +330,12 @@ class ChatFormat:
         return ending[1], prompt[len(before) :] if prompt.startswith(before) else ""
 
 
-def tool_json(tool: ToolSpec) -> dict[str, Any]:
-    """A tool in the form that chat templates and chat servers take."""
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
-    }
+def _same_dialect(template: str, chosen: Dialect) -> bool:
+    """Whether the template itself asks for the dialect that was chosen by name."""
+    try:
+        return detect(template).name == chosen.name
+    except ConfigError:
+        return False
 
 
 def _last_sample(messages: Sequence[Message]) -> int | None:

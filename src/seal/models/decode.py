@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,6 +47,18 @@ class Row:
     stop: StopReason = StopReason.LENGTH
 
 
+@contextmanager
+def evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Without gradients and dropout; afterwards the model is in the mode in which it was."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
 class Decoder(Protocol):
     """Forward passes over a batch."""
 
@@ -65,8 +78,11 @@ class Decoder(Protocol):
         """A row of the current batch has ended; its memory may be saved."""
         ...
 
-    def keep(self, rows: Tensor) -> bool:
-        """Drop all rows but these; False if that is not possible, and the batch stays as it was."""
+    def keep(self, rows: Sequence[int]) -> bool:
+        """Let row i be what row `rows[i]` was, for rows as `seal.models.kv.Buffer.keep` takes them, and drop the rest.
+
+        False if that is not possible; the batch then stays as it was.
+        """
         ...
 
 
@@ -97,7 +113,7 @@ def sample(logits: Tensor, temperature: float, uniforms: Tensor) -> tuple[Tensor
 
 
 def decode(
-    decoder: Decoder, rows: Sequence[Row], *, stop_ids: frozenset[int], temperature: float, shrink: float = 0.75
+    decoder: Decoder, rows: Sequence[Row], *, stop_ids: frozenset[int], temperature: float, shrink: float = 0.9
 ) -> None:
     """Continue a batch of rows until each has stopped; fills `sampled`, `logprobs`, `stop` and `memory` of each.
 
@@ -128,14 +144,16 @@ def decode(
                 continue
             active[i] = False
             decoder.retire(i, row)
-        going = [i for i, on in enumerate(active) if on]
-        if not going:
+        count = sum(active)
+        if not count:
             return
-        if len(going) <= shrink * len(active):
-            chosen = torch.tensor(going, device=logits.device)
-            if decoder.keep(chosen):
+        if count <= shrink * len(active):
+            late = (i for i in range(count, len(active)) if active[i])
+            kept = [i if active[i] else next(late) for i in range(count)]
+            if decoder.keep(kept):
+                chosen = torch.tensor(kept, device=ids.device)
                 ids, uniforms = ids[chosen], uniforms[chosen]
-                places, active = [places[i] for i in going], [True] * len(going)
+                places, active = [places[i] for i in kept], [True] * count
         logits = decoder.step(ids)
 
 
@@ -143,7 +161,7 @@ def _longest(rows: Sequence[Row]) -> int:
     return max(len(row.uniforms) for row in rows)
 
 
-class _Forward:
+class Forward:
     """Calls a causal model in the way that its version of transformers wants."""
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -155,13 +173,32 @@ class _Forward:
         self.device: torch.device = next(model.parameters()).device
 
     def __call__(
-        self, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None, keep: Tensor | int
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        positions: Tensor,
+        cache: Cache | None,
+        keep: Tensor | int,
+        *,
+        remember: bool = True,
     ) -> Any:
-        arguments: dict[str, Any] = {self._cache_name: cache}
+        """One forward pass.
+
+        Args:
+            ids: Shape (B, T).
+            mask: Which of the keys, cached ones first, are there; bool, shape (B, T cached + T).
+            positions: Shape (B, T).
+            cache: What was read before.
+            keep: Where logits are wanted: the last so many places, or these places.
+            remember: Whether the output shall carry a cache.
+        """
+        arguments: dict[str, Any] = {"use_cache": remember}
+        if remember:
+            arguments[self._cache_name] = cache
         if self._keeps:
             arguments["logits_to_keep"] = keep
         out = self.model(
-            input_ids=ids, attention_mask=mask.long(), position_ids=positions, use_cache=True, return_dict=True, **arguments
+            input_ids=ids, attention_mask=mask.long(), position_ids=positions, return_dict=True, **arguments
         )
         if not self._keeps:
             out.logits = out.logits[:, -keep:] if isinstance(keep, int) else out.logits[:, keep]
@@ -176,7 +213,7 @@ class PlainDecoder:
     """Reads every context whole, padded on the left, with the model's own cache. Keeps nothing between calls."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self._forward = _Forward(model)
+        self._forward = Forward(model)
         self._cache: Any = None
         self._mask = torch.empty(0)
         self._positions = torch.empty(0)
@@ -212,14 +249,15 @@ class PlainDecoder:
     def retire(self, row: int, record: Row) -> None:
         """Nothing is kept."""
 
-    def keep(self, rows: Tensor) -> bool:
+    def keep(self, rows: Sequence[int]) -> bool:
         """See `Decoder`."""
         from transformers.cache_utils import DynamicLayer  # noqa: PLC0415 -- heavy
 
         if not all(type(layer) is DynamicLayer for layer in self._cache.layers):
             return False
-        self._cache.batch_select_indices(rows)
-        self._mask, self._positions = self._mask[rows], self._positions[rows]
+        chosen = torch.tensor(rows, device=self._mask.device)
+        self._cache.batch_select_indices(chosen)
+        self._mask, self._positions = self._mask[chosen], self._positions[chosen]
         return True
 
 
@@ -233,7 +271,7 @@ class SlotDecoder:
     """
 
     def __init__(self, model: PreTrainedModel, shape: Shape, *, prefill_tokens: int = 4096) -> None:
-        self._forward = _Forward(model)
+        self._forward = Forward(model)
         self._shape = shape
         self._prefill_tokens = prefill_tokens
         self._buffer: Buffer | None = None
@@ -289,11 +327,11 @@ class SlotDecoder:
         assert self._buffer is not None
         record.memory = self._buffer.take(row, self._start, record.memory)
 
-    def keep(self, rows: Tensor) -> bool:
+    def keep(self, rows: Sequence[int]) -> bool:
         """See `Decoder`."""
         assert self._buffer is not None
         self._buffer.keep(rows)
-        self._positions = self._positions[rows]
+        self._positions = self._positions[torch.tensor(rows, device=self._shape.device)]
         return True
 
     def _batches(self, level: Sequence[Branch]) -> Iterator[list[Branch]]:
@@ -376,7 +414,7 @@ def plain_attention(model: PreTrainedModel, tolerance: float = 1e-3) -> tuple[Sh
     """
     from transformers.cache_utils import DynamicLayer  # noqa: PLC0415 -- heavy
 
-    forward = _Forward(model)
+    forward = Forward(model)
     count = 8
     ids = (torch.arange(count, device=forward.device) * 7 + 1) % int(model.config.get_text_config().vocab_size)
     out = forward(ids[None], torch.ones_like(ids[None]), torch.arange(count, device=forward.device)[None], None, count)

@@ -154,11 +154,19 @@ class Buffer:
             parent, self._keys[:, row].index_select(2, slots), self._values[:, row].index_select(2, slots)
         )
 
-    def keep(self, rows: Tensor) -> None:
-        """Drop every row but these; shape (B'), indices in increasing order."""
-        self._keys = self._keys.index_select(1, rows)
-        self._values = self._values.index_select(1, rows)
-        self.mask = self.mask.index_select(0, rows)
+    def keep(self, rows: Sequence[int]) -> None:
+        """Let row i hold what row `rows[i]` held and drop the rest, moving as little as possible.
+
+        Args:
+            rows: With `rows[i] >= i`, and `rows[i] == i` for every kept row that comes before the new end.
+        """
+        for i, j in enumerate(rows):
+            if i != j:
+                self._keys[:, i, :, : self.filled] = self._keys[:, j, :, : self.filled]
+                self._values[:, i, :, : self.filled] = self._values[:, j, :, : self.filled]
+                self.mask[i] = self.mask[j]
+        self._keys, self._values = self._keys[:, : len(rows)], self._values[:, : len(rows)]
+        self.mask = self.mask[: len(rows)]
 
 
 @dataclass(slots=True, eq=False)

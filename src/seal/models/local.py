@@ -17,7 +17,7 @@ import torch
 
 from seal.errors import ConfigError
 from seal.models.chat import ChatFormat
-from seal.models.decode import Decoder, PlainDecoder, Row, SlotDecoder, decode, plain_attention
+from seal.models.decode import Decoder, PlainDecoder, Row, SlotDecoder, decode, evaluating, plain_attention
 from seal.models.kv import Segment, total_length
 from seal.task import Conversation
 from seal.types import Generation
@@ -39,7 +39,7 @@ class LocalPolicy:
         chat: The chat format; None makes one and proves it.
         temperature: 0 for greedy.
         max_new_tokens: Most tokens of one message.
-        max_context: Most tokens of a conversation, sample included; None for the model's own limit.
+        max_context: Most tokens of a conversation, sample included; never more than the model's own limit.
         min_new_tokens: A context that leaves less room than this is full.
         batch_size: Most rows decoded together.
         max_cached_tokens: Most tokens kept between calls; beyond it, the longest contexts are read anew. None for no
@@ -103,7 +103,7 @@ class LocalPolicy:
         self.note = "keep_memory is off"
         self._decoder: Decoder = PlainDecoder(model)
         if keep_memory:
-            with _Evaluating(model):
+            with evaluating(model):
                 shape, self.note = plain_attention(model)
             if shape is not None:
                 self._decoder = SlotDecoder(model, shape)
@@ -117,7 +117,7 @@ class LocalPolicy:
             self._row(conversation, context[0]) for conversation, context in zip(conversations, contexts, strict=True)
         ]
         open_rows = [row for row in rows if row is not None]
-        with _Evaluating(self._model):
+        with evaluating(self._model):
             self._decoder.prepare(open_rows)
             for batch in self._batches(open_rows):
                 decode(self._decoder, batch, stop_ids=self.stop_ids, temperature=self.temperature)
@@ -195,23 +195,6 @@ class LocalPolicy:
         return sum(parameter._version for parameter in self._model.parameters())
 
 
-class _Evaluating:
-    """Without gradients and dropout; afterwards the model is in the mode in which it was."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model
-        self._no_grad = torch.no_grad()
-
-    def __enter__(self) -> None:
-        self._was_training = self._model.training
-        self._model.eval()
-        self._no_grad.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._no_grad.__exit__(None, None, None)
-        self._model.train(self._was_training)
-
-
 def _uniforms(seed: tuple[int, ...], step: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Numbers in [0, 1) for one message; the first n do not depend on `count`."""
     return np.random.default_rng([*seed, step]).random(count)
@@ -219,11 +202,7 @@ def _uniforms(seed: tuple[int, ...], step: int, count: int) -> np.ndarray[tuple[
 
 def _context_limit(model: PreTrainedModel, wanted: int | None) -> int:
     own = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if wanted is None:
-        return int(own) if own else 4096
-    if own and wanted > own:
-        raise ConfigError(f"max_context is {wanted}, but the model reads at most {own} tokens; ask for less")
-    return wanted
+    return min((int(limit) for limit in (own, wanted) if limit), default=4096)
 
 
 def _stop_ids(model: PreTrainedModel) -> frozenset[int]:
