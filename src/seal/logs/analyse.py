@@ -111,7 +111,7 @@ class Analyst:
     def piece(self, file: str, context: Context, piece: Piece, tally: Tally) -> Iterator[Diagnosed]:
         """Label the episodes of a piece; whatever cannot be read is counted in the tally, with the reason."""
         if piece.problem is not None:
-            tally.fail(file, piece.line, _with_place(piece.problem, piece.place))
+            yield from self._salvage(file, context, piece, tally, piece.problem)
             return
         try:
             record = parse(piece.data)

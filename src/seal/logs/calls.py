@@ -33,7 +33,7 @@ def read_written(call: WrittenCall, offered: Container[str]) -> ToolCall | Malfo
         return MalformedCall(shown, f"{clean(call.problem)}{_repairable(call.arguments)}", name)
     if name in WRAPPERS and name not in offered:
         inside = inner_calls(call.arguments)
-        held = f"; it holds {len(inside)} calls: {', '.join(inside)}" if inside else ""
+        held = f" (repairable: the calls inside: {', '.join(inside)})" if inside else ""
         return MalformedCall(shown, f"{name} is an invented wrapper, no tool{held}", name)
     arguments = call.arguments
     if isinstance(arguments, str):

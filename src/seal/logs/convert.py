@@ -111,6 +111,8 @@ def _split(log: Log, specs: dict[str, ToolSpec], reading: Reading) -> list[_Draf
             drafts[-1].steps.append((generation, [None] * len(generation.calls), [_id(c) for c in generation.calls]))
         elif said.role == "tool" and drafts and drafts[-1].steps:
             _answer(drafts[-1], said, specs)
+    if len(drafts) > 1 and not drafts[-1].steps:
+        drafts.pop()  # the user's last word, which nobody answered, is no turn of the agent's
     for draft in drafts:
         _check_unanswered(draft, specs)
     return drafts

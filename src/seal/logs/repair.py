@@ -23,6 +23,7 @@ _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _NAME_KEYS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name", "action")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
 _HYPHENATED = re.compile(r"\s*\[?\s*([A-Za-z_]\w*(?:[-.]\w+)*-\w+)\(")
+_AS_TEXT = "arguments as a JSON text"
 WRAPPERS = frozenset({"multi_tool_use.parallel", "multi_tool_use_parallel", "functions.multi_tool_use.parallel"})
 """Names of a wrapper that models invent around several calls."""
 
@@ -169,9 +170,9 @@ def guess_arguments(value: object) -> tuple[Mapping[str, Any] | None, tuple[str,
         inner, mended = repaired
         if isinstance(inner, str):
             again, notes = guess_arguments(inner)
-            return again, (*mended, "double-encoded JSON", *notes)
+            return again, (*mended, "double-encoded JSON", *(note for note in notes if note != _AS_TEXT))
         if isinstance(inner, dict):
-            return inner, mended or ("arguments as a JSON text",)
+            return inner, mended or (_AS_TEXT,)
         again, notes = guess_arguments(inner)
         return again, (*mended, *notes)
     return None, ()

@@ -34,7 +34,7 @@ class Piece:
 
     Attributes:
         line: The line on which it begins, from 1; for a zip archive the number of the member.
-        data: The record's bytes; empty if it could not be cut out.
+        data: The record's bytes. With a problem: what may hold other records, or nothing.
         problem: Why it could not be cut out, in words.
         place: Names the place beyond the line, such as the member of an archive.
     """
@@ -138,11 +138,16 @@ class Scanner:
                     self._mark, open_element = self._position, False
                 elif level == depth - 1 and inside:
                     yield from self._between(position)
-                    self._mark = self._position
+                    self._mark, inside = self._position, depth < 2
                 elif not inside:
                     self._mark = self._position
         if open_element:
-            yield Piece(self._line(self._mark), b"", "cut off: the file ends inside this record")
+            rest = self._data[self._mark :]
+            yield Piece(
+                self._line(self._mark),
+                rest if len(rest) <= MAX_RECORD else b"",
+                "cut off: the file ends inside this record",
+            )
         else:
             yield from self._between(len(self._data))
 

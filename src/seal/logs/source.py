@@ -127,7 +127,7 @@ def _look(path: Path, size: int, head: bytes) -> Source:
         shown = text[:40].decode("utf-8", errors="replace")
         raise DataError(f"{path} is no JSON, JSON Lines or Inspect log: it begins with {shown!r}")
     several = len([line for line in lines[:3] if line.strip()]) > 1
-    if records and several:
+    if records and several and lines[0].strip() != b"[":
         return Source(path, size, Layout.LINES)
     with opened(path) as file:
         if text[:1] == b"[":

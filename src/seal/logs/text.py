@@ -134,7 +134,8 @@ def _explained(call: Call) -> Call:
         guess = guess_call(_FENCE.sub(r"\2", body))
     note = guess.note
     if not note and guess.name is not None and guess.arguments is not None:
-        note = " (repairable: what stands around it)"
+        twice = "given twice" in call.reason
+        note = f" (repairable: {'a key given twice' if twice else 'what stands around it'})"
     return MalformedCall(call.text[:_SHOWN], call.reason + note, call.name or guess.name)
 
 

@@ -8,6 +8,7 @@ model's result. Verdicts come from our own BFCL environment (`seal.logs.replay`)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from seal.types import StateDifference, TurnVerdict
 
 NAME = "bfcl"
 _TOTALS = {"accuracy", "correct_count", "total_count"}
+_WRONG_VALUE = re.compile(r"Invalid value for parameter '([^']+)': (.*?)\. Expected one of (\[.*?\])", re.DOTALL)
 _RESULTS = ("model_result_raw", "model_result", "result")
 
 
@@ -135,6 +137,13 @@ def _words(error: object) -> str:
     return name_of(error)[:600]
 
 
+def _wrong_value(detail: str) -> StateDifference:
+    match = _WRONG_VALUE.search(detail)
+    if match is None:
+        return StateDifference("a value of the call", "not the reference's", f"as the checker says: {detail}")
+    return StateDifference(f"argument '{match[1]}'", match[2][:200], f"one of {match[3][:200]}")
+
+
 def _single_verdict(record: dict[str, Any]) -> tuple[TurnVerdict, ...] | None:
     """What the official checker's error says about a single-turn task."""
     if record.get("valid") is not False:
@@ -144,8 +153,7 @@ def _single_verdict(record: dict[str, Any]) -> tuple[TurnVerdict, ...] | None:
     if kind.startswith("irrelevance_error"):
         return (TurnVerdict(False, kind, expects_calls=False, detail=detail),)
     if kind.startswith("value_error"):
-        difference = StateDifference("argument", detail or kind, "one of the reference's values")
-        return (TurnVerdict(False, kind, True, (difference,), state_changed=True, detail=detail),)
+        return (TurnVerdict(False, kind, True, (_wrong_value(detail or kind),), state_changed=True, detail=detail),)
     if "wrong_count" in kind or "cannot_find_match" in kind:
         return (TurnVerdict(False, kind, True, missing_tools=("a call of the reference",), detail=detail),)
     return (TurnVerdict(False, kind, expects_calls=True, detail=detail),)

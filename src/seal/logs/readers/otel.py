@@ -34,7 +34,7 @@ def matches(record: object) -> bool:
     """Whether a record is a span, or an export of spans."""
     if not isinstance(record, dict):
         return False
-    if any(
+    if _GATHERED in record or any(
         isinstance(record.get(key), list) for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans")
     ):
         return True
