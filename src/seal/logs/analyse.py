@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,12 @@ from seal.types import Diagnosis, ToolSpec, Trajectory
 
 _LABELS_AT_ONCE = 6
 """Labels that usually share the transcripts of one page."""
+
+_SALVAGED = 100_000
+"""Objects that are tried in one damaged record."""
+
+_BEGINS = re.compile(r"[,\n]\s*\{(?=\s*\")")
+_DECODER = json.JSONDecoder()
 
 _SCORE_FILE = "a BFCL score file lists failures only: shares are of the failures, not of all tasks"
 
@@ -121,20 +129,15 @@ class Analyst:
         yield from self._record(record, Place(file, piece.line), context, tally, piece.place)
 
     def _salvage(self, file: str, context: Context, piece: Piece, tally: Tally, reason: str) -> Iterator[Diagnosed]:
-        """A damaged record of an array can swallow its neighbours: those that stand on lines of their own are saved."""
-        found: list[tuple[int, Any]] = []
-        for offset, line in enumerate(piece.data.split(b"\n")):
-            text = line.strip().rstrip(b",]")
-            if text[:1] == b"{" and text[-1:] == b"}":
-                try:
-                    record = parse(text)
-                    detect(record, self._likely)
-                except DataError:
-                    continue
-                found.append((offset, record))
-        if not found or found[0][0] > 0:
-            tally.fail(file, piece.line, _with_place(reason, piece.place))
-        for offset, record in found:
+        """Count a piece as failed; if it was cut out by its brackets, save the records that a damaged one swallowed."""
+        tally.fail(file, piece.line, _with_place(reason, piece.place))
+        if not piece.cut:
+            return
+        for offset, record in _inner_records(piece.data):
+            try:
+                detect(record, self._likely)
+            except DataError:
+                continue
             yield from self._record(record, Place(file, piece.line + offset), context, tally, piece.place)
 
     def _record(
@@ -198,6 +201,25 @@ class Analyst:
             chosen.append((draw, kept))
             chosen.sort(key=lambda item: item[0])
             del chosen[self.settings.per_label :]
+
+
+def _inner_records(data: bytes) -> Iterator[tuple[int, object]]:
+    """Objects that begin inside a damaged text behind a comma or a line break, with the line on which they begin."""
+    text = data.decode("utf-8", errors="replace")
+    position = line = counted = 0
+    for _ in range(_SALVAGED):
+        start = _BEGINS.search(text, position)
+        if start is None:
+            return
+        at = start.end() - 1
+        try:
+            value, position = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            position = start.end()
+            continue
+        line += text.count("\n", counted, at)
+        counted = at
+        yield line, value
 
 
 def _with_place(reason: str, place: str) -> str:

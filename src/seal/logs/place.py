@@ -29,8 +29,9 @@ class Place:
 
     @property
     def draw(self) -> int:
-        """A number that stands for chance: the same for the same place, whatever was read before."""
-        place = f"{self.file}\0{self.line}\0{self.part}".encode("utf-8", errors="replace")
+        """A number that stands for chance: the same for the same place, whatever was read before and in any folder."""
+        name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
+        place = f"{name}\0{self.line}\0{self.part}".encode("utf-8", errors="replace")
         return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest())
 
 

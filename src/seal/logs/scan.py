@@ -37,12 +37,14 @@ class Piece:
         data: The record's bytes. With a problem: what may hold other records, or nothing.
         problem: Why it could not be cut out, in words.
         place: Names the place beyond the line, such as the member of an archive.
+        cut: Whether brackets alone said where the record ends, so that a damaged one may hold others.
     """
 
     line: int
     data: bytes
     problem: str | None = None
     place: str = ""
+    cut: bool = False
 
 
 class Scanner:
@@ -147,6 +149,7 @@ class Scanner:
                 self._line(self._mark),
                 rest if len(rest) <= MAX_RECORD else b"",
                 "cut off: the file ends inside this record",
+                cut=True,
             )
         else:
             yield from self._between(len(self._data))
@@ -155,7 +158,7 @@ class Scanner:
         line = self._line(self._mark)
         if end - self._mark > MAX_RECORD:
             return Piece(line, b"", TOO_LONG)
-        return Piece(line, self._data[self._mark : end])
+        return Piece(line, self._data[self._mark : end], cut=True)
 
     def _between(self, end: int) -> Iterator[Piece]:
         """What stands between two records and is neither space nor comma."""
