@@ -162,7 +162,7 @@ def test_interrupted_it_says_how_to_go_on(seal: Seal, play: Any) -> None:
         (("--interface", ","), "--interface needs cue ids"),
         (("--model", "scripted:reverence"), "expected scripted:reference"),
         (("--model", "openai:"), "expected openai:MODEL"),
-        (("--model", "./nowhere"), "there is no model at ./nowhere"),
+        (("--model", "./nowhere"), "there is no model at nowhere"),
         (("--out", "."), "is a directory"),
         (("--out", "file/below.jsonl"), "file/below.jsonl"),
         (("--out", "foreign.jsonl"), "does not say what it holds"),

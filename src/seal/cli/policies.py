@@ -9,11 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from rich.text import Text
+
 from seal.cli.extras import needs
+from seal.cli.output import clean, stderr
+from seal.engines.rundir import read_config
 from seal.errors import ConfigError, MissingError
 from seal.task import Environment, Policy, TaskSet
-
-FORMS = "a run directory, a model directory, a hub id, smollm2, package:NAME, openai:MODEL[@URL], scripted:reference"
 
 
 def policy_for(
@@ -28,7 +30,7 @@ def policy_for(
     """Build the policy that `--model` names.
 
     Args:
-        model: See `FORMS`.
+        model: `scripted:reference`, `openai:MODEL[@URL]`, a run directory, or what `seal.models.load` takes.
         environment: What it will play in; a scripted policy asks it for the answers.
         tasks: What it will play.
         temperature: Of sampling; 0 is greedy.
@@ -54,16 +56,50 @@ def policy_for(
         _known(model, options, _keywords(OpenAIPolicy.__init__))
         given = {"temperature": temperature, "seed": seed if temperature else None, **options}
         return OpenAIPolicy(served.model, served.base_url, **given)
-    source = checkpoint(model)
     with needs("trl", "a local model"):
-        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
-        from seal.models.local import LocalPolicy  # noqa: PLC0415
+        return _local(model, temperature=temperature, seed=seed, options=options)
 
-        loading = _keywords(load_model)
-        _known(model, options, (*loading, *_keywords(LocalPolicy.__init__)))
-        loaded, tokenizer = load_model(source, **{key: value for key, value in options.items() if key in loading})
-        playing = {key: value for key, value in options.items() if key not in loading}
-        return LocalPolicy(loaded, tokenizer, **{"temperature": temperature, "seed": seed, "name": model, **playing})
+
+def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, Any]) -> Policy:
+    from seal.models.load import load_model, model_directory  # noqa: PLC0415 -- only where it is played
+
+    # Before torch is imported, which takes seconds: a wrong path is told at once.
+    source = str(model_directory(checkpoint(model), progress=_tell))
+    from seal.engines.trl.build import quiet  # noqa: PLC0415 -- loads torch, as does all below
+    from seal.models.chat import ChatFormat  # noqa: PLC0415
+    from seal.models.local import LocalPolicy  # noqa: PLC0415
+
+    _known(model, options, ("dialect", *_LOADING, *_keywords(LocalPolicy.__init__)))
+    given = {**_as_trained(Path(model)), **options}
+    loading = {key: given.pop(key) for key in _LOADING if key in given}
+    dialect = given.pop("dialect", "auto")
+    with quiet():
+        loaded, tokenizer = load_model(source, **loading)
+        chat = ChatFormat(tokenizer, None if dialect == "auto" else dialect)
+        chat.prove()
+        return LocalPolicy(
+            loaded, tokenizer, **{"chat": chat, "temperature": temperature, "seed": seed, "name": model, **given}
+        )
+
+
+_LOADING = ("dtype", "device", "threads")
+"""Options of `load_model`."""
+
+
+def _as_trained(path: Path) -> dict[str, Any]:
+    """How a run's model was played in training: dialect and limits. Nothing for other models."""
+    if not _is_run(path):
+        return {}
+    config = read_config(path)
+    return {
+        "dialect": config.model.dialect,
+        "max_context": config.model.max_context,
+        "max_new_tokens": config.rollout.max_new_tokens,
+    }
+
+
+def _tell(text: str) -> None:
+    stderr().print(Text(clean(text)), soft_wrap=True)
 
 
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -83,14 +119,16 @@ def checkpoint(model: str) -> str:
     """The best checkpoint, if the text is a run directory; else the text itself.
 
     Raises:
-        MissingError: If the run has no checkpoint yet, or a path leads nowhere.
+        MissingError: If the run has no checkpoint yet.
     """
     path = Path(model)
-    if (path / "checkpoints").is_dir() and (path / "config.toml").is_file():
+    if _is_run(path):
         best = path / "checkpoints" / "best"
         if not best.is_dir():
             raise MissingError(f"the run in {path} has no checkpoints/best yet; finish it with seal train --resume")
         return str(best)
-    if not path.exists() and (path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1):
-        raise MissingError(f"there is no model at {model}; --model takes {FORMS}")
     return model
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "checkpoints").is_dir() and (path / "config.toml").is_file()
