@@ -194,3 +194,16 @@ def test_a_run_directory_stands_for_its_best_checkpoint(tmp_path: Path) -> None:
     assert checkpoint(str(tmp_path / "run")) == str(tmp_path / "run" / "checkpoints" / "best")
     assert checkpoint("smollm2") == "smollm2"
     assert checkpoint("Qwen/Qwen2.5-0.5B-Instruct") == "Qwen/Qwen2.5-0.5B-Instruct"
+
+
+def test_a_run_is_tested_in_the_environment_it_was_trained_in(seal: Seal, play: Any, tmp_path: Path) -> None:
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "config.toml").write_text('[environment]\nname = "counter"\noptions = { max_steps = 1 }\n')
+    play(Scripted(good))
+    own = seal("eval", "--model", "run", "--split", "train", "--json").json
+    assert (own["environment"], own["options"]) == ("counter", {"max_steps": 1})
+    assert "option max_steps = 1" in seal("eval", "--model", "run", "--split", "train").out
+    asked = seal("eval", "--model", "run", "--split", "train", "--option", "max_steps=2", "--json").json
+    assert asked["options"] == {"max_steps": 2}
+    elsewhere = seal("eval", "--model", "run", "--env", "wrong", "--split", "train", "--json").json
+    assert elsewhere["options"] == {}

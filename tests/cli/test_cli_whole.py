@@ -79,8 +79,9 @@ def test_train_evaluate_look(seal: Seal, model_directory: Path, tmp_path: Path) 
     assert resumed.code == 0, resumed.err
     assert resumed.json["validation"] == trained.json["validation"]
 
-    evaluated = seal("eval", "--model", "run", "--env", "letter", "--split", "validation", "--json")
+    evaluated = seal("eval", "--model", "run", "--split", "validation", "--json")
     assert evaluated.code == 0, evaluated.err
+    assert evaluated.json["environment"] == "letter"
     assert evaluated.json["success"] == trained.json["validation"]["best"]["success"]
 
     shown = seal("trace", "show", "run", "--round", 1, "--limit", 0, "--json").json["trajectories"]

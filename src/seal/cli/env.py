@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from seal.cli.environments import build, play_reference
+from seal.cli.environments import build, parse_options, play_reference
 from seal.cli.exits import NO, OK
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, clean, result, stderr, tracked
@@ -99,7 +99,7 @@ def check(name: str, /, *, tasks: int | None = None, seed: int = 0, option: Repe
         if name == "bfcl" and tasks is None and not option:
             good = _bfcl(answer)
         else:
-            environment = build(name, option)
+            environment = build(name, parse_options(option))
             own = getattr(environment, "check", None)
             good = (
                 _own(answer, own, environment, tasks, seed)
@@ -153,7 +153,7 @@ def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) 
         option: Option of the environment, as key=value (a TOML value); may be repeated.
         json: Print one JSON object.
     """
-    environment = build(name, option)
+    environment = build(name, parse_options(option))
     played = play_reference(environment, environment.task(task))
     with result(as_json=json) as answer:
         answer.data = {"environment": environment.name, **played.to_json()}

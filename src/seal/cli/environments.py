@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -15,12 +16,12 @@ from seal.trace import dumps
 from seal.types import ToolCall, ToolResult, ToolSpec, Verdict
 
 
-def build(name: str, options: Iterable[str] = ()) -> Environment:
-    """Build an environment from command-line options.
+def build(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> Environment:
+    """Build an environment.
 
     Args:
         name: As in `seal env list`.
-        options: `key=value` with TOML values; a bare word counts as a string.
+        options: Its keyword options.
 
     Raises:
         ConfigError: If the name, an option or a value cannot be used.
@@ -28,11 +29,11 @@ def build(name: str, options: Iterable[str] = ()) -> Environment:
     """
     from seal import envs  # noqa: PLC0415 -- not for --help
 
-    return envs.make(name, **parse_options(options))
+    return envs.make(name, **options)
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:
-    """Read `key=value` pairs.
+    """Read `key=value` pairs with TOML values; a bare word counts as a string.
 
     Raises:
         ConfigError: If one is not of that form.

@@ -23,7 +23,7 @@ Pair = tuple[Trajectory, Diagnosis]
 def evaluate(
     *,
     model: str,
-    env: str = "bfcl",
+    env: str | None = None,
     split: str = "held-out",
     tasks: int | None = None,
     samples: int = 1,
@@ -41,7 +41,7 @@ def evaluate(
 
     Args:
         model: Run directory, model directory, hub id, smollm2, openai:MODEL[@URL] or scripted:reference.
-        env: As in `seal env list`.
+        env: As in `seal env list`; that of the run, with its options, or bfcl.
         split: Which tasks; never the ones that checkpoints were chosen on.
         tasks: How many of them, dealt over the categories; all unless given.
         samples: Episodes per task.
@@ -58,7 +58,15 @@ def evaluate(
     if temperature < 0:
         raise ConfigError(f"--temperature must not be negative, got {temperature}")
     began = perf_counter()
-    environment = build(env, option)
+    from seal.cli.policies import policy_for, run_config  # noqa: PLC0415 -- not for --help
+
+    options = parse_options(option)
+    trained = run_config(model)
+    if trained is not None and env in (None, trained.environment.name):
+        # The options decide what is held out: a run trained on another division must be tested on that one.
+        env, options = trained.environment.name, {**trained.environment.options, **options}
+    env = env or "bfcl"
+    environment = build(env, options)
     chosen = environment.tasks(split).take(tasks)
     if not len(chosen):
         raise ConfigError(f"split {split!r} of {env} is empty; its splits: {', '.join(environment.splits())}")
@@ -66,14 +74,13 @@ def evaluate(
         "model": model,
         "environment": env,
         "split": split,
-        "options": parse_options(option),
+        "options": options,
         "model_options": parse_options(model_option),
         "temperature": temperature,
         "seed": seed,
         "interface": None,
     }
-    from seal.cli.policies import policy_for  # noqa: PLC0415 -- not for --help
-    from seal.cli.shown import parse_interface, play_shown  # noqa: PLC0415
+    from seal.cli.shown import parse_interface, play_shown  # noqa: PLC0415 -- not for --help
     from seal.evaluate import evaluate as play_bare  # noqa: PLC0415
     from seal.evaluate import summarise  # noqa: PLC0415
 
@@ -184,6 +191,7 @@ def _say(answer: Result) -> None:
     answer.say(
         f"{data['model']} on {data['environment']} {data['split']}: {data['tasks']} tasks x {data['samples']}, "
         f"temperature {data['temperature']:g}{kept}",
+        *(f"option {key} = {value!r}" for key, value in data["options"].items()),
         "",
         success_table(data),
     )

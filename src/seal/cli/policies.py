@@ -13,6 +13,7 @@ from rich.text import Text
 
 from seal.cli.extras import needs
 from seal.cli.output import clean, stderr
+from seal.config import RunConfig
 from seal.engines.rundir import read_config
 from seal.errors import ConfigError, MissingError
 from seal.task import Environment, Policy, TaskSet
@@ -70,7 +71,7 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
     from seal.models.local import LocalPolicy  # noqa: PLC0415
 
     _known(model, options, ("dialect", *_LOADING, *_keywords(LocalPolicy.__init__)))
-    given = {**_as_trained(Path(model)), **options}
+    given = {**_as_trained(model), **options}
     loading = {key: given.pop(key) for key in _LOADING if key in given}
     dialect = given.pop("dialect", "auto")
     with quiet():
@@ -86,11 +87,11 @@ _LOADING = ("dtype", "device", "threads")
 """Options of `load_model`."""
 
 
-def _as_trained(path: Path) -> dict[str, Any]:
+def _as_trained(model: str) -> dict[str, Any]:
     """How a run's model was played in training: dialect and limits. Nothing for other models."""
-    if not _is_run(path):
+    config = run_config(model)
+    if config is None:
         return {}
-    config = read_config(path)
     return {
         "dialect": config.model.dialect,
         "max_context": config.model.max_context,
@@ -121,14 +122,17 @@ def checkpoint(model: str) -> str:
     Raises:
         MissingError: If the run has no checkpoint yet.
     """
+    if run_config(model) is None:
+        return model
+    best = Path(model) / "checkpoints" / "best"
+    if not best.is_dir():
+        raise MissingError(f"the run in {model} has no checkpoints/best yet; finish it with seal train --resume")
+    return str(best)
+
+
+def run_config(model: str) -> RunConfig | None:
+    """The configuration of the run, if the text is a run directory."""
     path = Path(model)
-    if _is_run(path):
-        best = path / "checkpoints" / "best"
-        if not best.is_dir():
-            raise MissingError(f"the run in {path} has no checkpoints/best yet; finish it with seal train --resume")
-        return str(best)
-    return model
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "checkpoints").is_dir() and (path / "config.toml").is_file()
+    if not (path / "checkpoints").is_dir() or not (path / "config.toml").is_file():
+        return None
+    return read_config(path)
