@@ -19,10 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
 from seal.models.chat import ChatFormat
+from seal.models.load import load_model
 from seal.models.local import LocalPolicy
 from seal.task import Conversation, Message
-from seal.types import ToolSpec
+from seal.types import StopReason, ToolSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -47,10 +52,6 @@ class Load:
 
 def small_llama() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A random Llama of 4 M parameters with a tokenizer of its own."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
@@ -87,11 +88,13 @@ def _tools(count: int) -> tuple[ToolSpec, ...]:
 
 def _conversations(load: Load) -> list[Conversation]:
     tools = _tools(load.tools)
-    made = []
+    made: list[Conversation] = []
     for prompt in range(load.prompts):
         text = f"Task {prompt}. {TEXT * (1 + prompt % 3)}"
-        for sample in range(load.samples):
-            made.append(Conversation(tools, tools, [Message("user", text, text)], seed=(0, 0, prompt, sample)))
+        made += [
+            Conversation(tools, tools, [Message("user", text, text)], seed=(0, 0, prompt, sample))
+            for sample in range(load.samples)
+        ]
     return made
 
 
@@ -113,10 +116,6 @@ class _Generate(LocalPolicy):
     """Every turn through `transformers.generate`, whole contexts, one batch."""
 
     def generate(self, conversations):  # type: ignore[no-untyped-def, override]
-        import torch
-
-        from seal.types import StopReason
-
         contexts = [self.chat.step_context(c) for c in conversations]
         ids = [[*self.chat.history_ids(c), *new[0]] for c, new in zip(conversations, contexts, strict=True)]
         width = max(map(len, ids))
@@ -166,8 +165,6 @@ def measure(
     Returns:
         `ours`, `other` and, if asked for, `generate` in sampled tokens per CPU second, and `ratio` = ours / other.
     """
-    import torch
-
     torch.set_num_threads(threads)
     if model is None or tokenizer is None:
         model, tokenizer = small_llama()
@@ -203,14 +200,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.smollm2:
-        from seal.models.load import load_model
-
         model, tokenizer = load_model(arguments.smollm2)
         load = Load(prompts=2, samples=4, turns=3, max_new_tokens=48, tools=8)
         found = measure(model, tokenizer, load=load, generate=arguments.generate, threads=arguments.threads)
     else:
         found = measure(generate=arguments.generate, threads=arguments.threads)
-    line = f"sampling: ratio {found['ratio']:.1f} (ours {found['ours']:.0f}, other {found['other']:.0f} tokens per CPU second)"
+    line = f"sampling: ratio {found['ratio']:.1f} (ours {found['ours']:.0f}, other {found['other']:.0f}"
+    line += " tokens per CPU second)"
     print(line + (f"; transformers.generate {found['generate']:.0f}" if "generate" in found else ""))
 
 

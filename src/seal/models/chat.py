@@ -38,6 +38,7 @@ SENTINEL = "\ue000assistant\ue001"
 """Stands for the assistant message behind which a suffix is rendered."""
 
 _MASKED = re.compile("\ue000(\\d+)\ue001")
+_ASKS_DATE = re.compile(r"""strftime_now\(\s*(['"])(.*?)\1\s*\)""")
 _NAMES_TOOL_ROLE = re.compile(r"""['"](?:tool|ipython|tool_response)['"]""")
 
 
@@ -82,9 +83,9 @@ class ChatFormat:
                 "chat_template.jinja beside its tokenizer"
             )
         self._tokenizer = tokenizer
-        self._options = {
+        self._template = _ASKS_DATE.sub(lambda match: repr(TEMPLATE_DATE.strftime(match[2])), template)
+        self._options: dict[str, Any] = {
             "date_string": TEMPLATE_DATE.strftime("%d %b %Y"),
-            "strftime_now": TEMPLATE_DATE.strftime,
             **(template_options or {}),
         }
         added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
@@ -141,8 +142,13 @@ class ChatFormat:
         return ids
 
     def generation(
-        self, sampled: Sequence[int], logprobs: Sequence[float], context: tuple[tuple[int, ...], tuple[int, ...]], *,
-        stop: StopReason, prompt_tokens: int,
+        self,
+        sampled: Sequence[int],
+        logprobs: Sequence[float],
+        context: tuple[tuple[int, ...], tuple[int, ...]],
+        *,
+        stop: StopReason,
+        prompt_tokens: int,
     ) -> Generation:
         """Turn a sample into a `Generation`: text, calls and the token record.
 
@@ -269,11 +275,12 @@ class ChatFormat:
             text = self._tokenizer.apply_chat_template(
                 masked,
                 tools=[self._masked_json(tool_object(tool)) for tool in tools] or None,
+                chat_template=self._template,
                 tokenize=False,
                 add_generation_prompt=True,
                 **self._options,
             )
-        except Exception as error:  # noqa: BLE001 -- templates raise what they like; the reason is passed on
+        except Exception as error:  # templates raise what they like; the reason is passed on
             raise ConfigError(
                 f"the chat template of {_name(self._tokenizer)} cannot render the roles "
                 f"{[message['role'] for message in messages]}: {error}"
@@ -319,7 +326,8 @@ class ChatFormat:
     def _boundaries(self) -> tuple[str, str]:
         """How an assistant message ends, and what the generation prompt opens with beyond its header."""
         user = {"role": "user", "content": "?"}
-        before, found, after = self._render([user, {"role": "assistant", "content": SENTINEL}, user]).partition(SENTINEL)
+        text = self._render([user, {"role": "assistant", "content": SENTINEL}, user])
+        before, found, after = text.partition(SENTINEL)
         ending = self._special_pattern.match(after)
         if not found or ending is None:
             raise ConfigError(

@@ -75,7 +75,7 @@ def _probes(chat: ChatFormat) -> Iterator[tuple[str, Conversation]]:
     yield "several tool results", Conversation(_TOOLS, _TOOLS, [*calls, _assistant("Done."), _user("Thanks.")])
     late = [_user("Copy it."), _assistant("I cannot."), _user("Now you can.", _TOOLS[1:]), _assistant(call), _tool("x")]
     yield "tools that appear later", Conversation(_TOOLS[:1], _TOOLS[:1], [system, *late])
-    odd = "\n  naïve café, 東京 🙂 \t{{ x }} {% y %} \\n \"quoted\" 12345\r\n\n"
+    odd = '\n  naïve café, 東京 🙂 \t{{ x }} {% y %} \\n "quoted" 12345\r\n\n'
     unicode = [_user(odd), _assistant("ça va — 好"), _tool(odd), _assistant("好"), _user(odd)]
     yield "unicode, line breaks and template syntax", Conversation(_TOOLS, _TOOLS, unicode)
     empty = [_user("Hi."), _assistant("Yes?"), _tool(""), _assistant("Well"), _user("")]
@@ -129,9 +129,11 @@ def _refuse(name: str, what: str, appended: str | tuple[int, ...], full: str | t
     around = slice(max(0, at - 30), at + 30)
     raise ConfigError(
         f"this model's chat template cannot be appended to token by token: for the probe {name!r} the {what} of the "
-        f"appended conversation differ from a full rendering at position {at}.\n  appended: ...{appended[around]!r}...\n"
-        f"  rendered: ...{full[around]!r}...\nUse a model whose template renders earlier messages independently of later "
-        "ones, or give the tokenizer a chat_template.jinja that does."
+        f"appended conversation differ from a full rendering at position {at}.\n"
+        f"  appended: ...{appended[around]!r}...\n"
+        f"  rendered: ...{full[around]!r}...\n"
+        "Use a model whose template renders earlier messages independently of later ones, or give the tokenizer a "
+        "chat_template.jinja that does."
     )
 
 
@@ -143,14 +145,12 @@ def _check_control_tokens(chat: ChatFormat) -> None:
         tools = (ToolSpec("probe", text, {"type": "object", "properties": {}}),)
         first = Conversation(tools, tools, [_user(text)])
         sampled = Generation("x", tokens=StepTokens((), (), (chat.end_id,), (0.0,)))
-        later = Conversation(tools, tools, [_user("?"), Message("assistant", "x", "x", generation=sampled), _tool(text)])
-        return first, later
+        answer = Message("assistant", "x", "x", generation=sampled)
+        return first, Conversation(tools, tools, [_user("?"), answer, _tool(text)])
 
     control = {chat.special_id(token) for token in chat.specials}
     for attack, harmless in zip(conversation(f"a {spelled} b"), conversation("a b"), strict=True):
-        found, expected = (
-            [i for i in chat.context_ids(c, "shown") if i in control] for c in (attack, harmless)
-        )
+        found, expected = ([i for i in chat.context_ids(c, "shown") if i in control] for c in (attack, harmless))
         if found != expected:
             raise ConfigError(
                 "this model's tokenizer turns special tokens that are spelled in user or tool text into control tokens "
@@ -161,7 +161,8 @@ def _check_control_tokens(chat: ChatFormat) -> None:
 
 def _differences(chat: ChatFormat) -> Iterator[str]:
     if chat.opening:
-        yield f"the generation prompt opens with {chat.opening!r}, which a fresh rendering leaves out of earlier messages"
+        yield f"the generation prompt opens with {chat.opening!r}, which a fresh rendering drops from earlier messages"
+
     def earlier(text: str) -> str:
         return chat.prompt_text(Conversation((), (), [_user("?"), _assistant(text), _user("!")]), "shown")
 

@@ -51,7 +51,7 @@ class Row:
 def evaluating(model: PreTrainedModel) -> Iterator[None]:
     """Without gradients and dropout; afterwards the model is in the mode in which it was."""
     was_training = model.training
-    model.eval()
+    model.train(False)
     try:
         with torch.no_grad():
             yield
@@ -166,7 +166,8 @@ class Forward:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
-        base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        # A model with an adapter forwards whatever it is given to the model inside.
+        base: Any = getattr(model, "get_base_model", lambda: model)()
         accepted = inspect.signature(base.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
         self._keeps = "logits_to_keep" in accepted
@@ -314,9 +315,7 @@ class SlotDecoder:
         cache = buffer.cache()
         buffer.mask[:, buffer.filled] = True
         buffer.filled += 1
-        out = self._forward(
-            ids[:, None], buffer.mask[:, : buffer.filled], self._positions[:, None], cache, 1
-        )
+        out = self._forward(ids[:, None], buffer.mask[:, : buffer.filled], self._positions[:, None], cache, 1)
         self._positions = self._positions + 1
         logits = out.logits[:, -1]
         assert isinstance(logits, Tensor)
@@ -338,9 +337,8 @@ class SlotDecoder:
         """Branches of similar length together, within the token limit."""
         batch: list[Branch] = []
         for branch in sorted(level, key=lambda b: len(b.ids)):
-            if batch and (
-                len(branch.ids) * (len(batch) + 1) > self._prefill_tokens or len(branch.ids) > 1.5 * len(batch[0].ids) + 16
-            ):
+            size = len(branch.ids)
+            if batch and (size * (len(batch) + 1) > self._prefill_tokens or size > 1.5 * len(batch[0].ids) + 16):
                 yield batch
                 batch = []
             batch.append(branch)

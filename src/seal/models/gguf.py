@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -14,7 +14,9 @@ from seal.models.padding import set_padding
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_SAMPLE = "I don't know; it's  12:45.\n\n  def f(x):\n\treturn x+1 # naïve 東京 🙂 <|im_start|>user\n{\"a\": 1}<|im_end|>\n"
+_SAMPLE = (
+    "I don't know; it's  12:45.\n\n  def f(x):\n\treturn x+1 # naïve 東京 🙂 <|im_start|>user\n{'a': 1}<|im_end|>\n"
+)
 
 
 def write_directory(gguf: Path, directory: Path, *, half: bool) -> None:
@@ -34,7 +36,7 @@ def write_directory(gguf: Path, directory: Path, *, half: bool) -> None:
         model = AutoModelForCausalLM.from_pretrained(
             gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16 if half else torch.float32
         )
-    except (OSError, ValueError, KeyError, IndexError, RuntimeError, NotImplementedError) as error:
+    except Exception as error:  # a broken file shows itself in many ways, as struct.error among others
         raise DataError(f"{gguf} cannot be read as a model: {type(error).__name__}: {error}") from error
     _restore_digits(gguf, tokenizer)
     set_padding(model, tokenizer)
@@ -42,15 +44,15 @@ def write_directory(gguf: Path, directory: Path, *, half: bool) -> None:
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.config._name_or_path = gguf.stem
-    plain = type(model)(model.config)
+    plain: Any = type(model)(model.config)
+    plain.to(dtype=model.dtype)
     plain.load_state_dict(model.state_dict())
-    plain.to(model.dtype)
     plain.generation_config = model.generation_config
     plain.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     again = AutoTokenizer.from_pretrained(directory)
     if again.encode(_SAMPLE) != tokenizer.encode(_SAMPLE):
-        raise DataError(f"the tokenizer in {gguf} gives other ids after being saved; use the model's original directory")
+        raise DataError(f"the tokenizer in {gguf} gives other ids once saved; use the model's original directory")
 
 
 def _restore_digits(gguf: Path, tokenizer: PreTrainedTokenizerBase) -> None:

