@@ -89,12 +89,16 @@ def conversation(number: int, rng: Random) -> dict[str, Any]:
             if rng.random() < 0.02:
                 text = text[:-1] + ",}"
             failing = rng.random() < 0.08
-            answer = "Error: no seats left" if failing else json.dumps({"reference": f"AB{number:05d}", "note": "x" * 60})
+            answer = (
+                "Error: no seats left" if failing else json.dumps({"reference": f"AB{number:05d}", "note": "x" * 60})
+            )
             identifier = f"call_{turn}_{step}"
             call = {"id": identifier, "type": "function", "function": {"name": name, "arguments": text}}
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
             messages.append({"role": "tool", "tool_call_id": identifier, "content": answer})
-        messages.append({"role": "assistant", "content": f"Part {turn} is settled; here is what you need to know. " * 2})
+        messages.append(
+            {"role": "assistant", "content": f"Part {turn} is settled; here is what you need to know. " * 2}
+        )
     record = {"id": f"journey-{number}", "model": rng.choice(("model-a", "model-b")), "category": "travel",
               "messages": messages, "tools": TOOLS}  # fmt: skip
     return {**record, "reward": rng.choice((0, 1))} if rng.random() < 0.7 else record
@@ -123,7 +127,7 @@ def run(path: Path, workers: int) -> tuple[float, float, float, dict[str, Any]]:
 
 def naive(path: Path, *, cached: bool) -> float:
     """Records per CPU second of the afternoon's script."""
-    import jsonschema
+    import jsonschema  # noqa: PLC0415 -- the other side only
 
     validators: dict[str, Any] = {}
     broken = 0
@@ -153,8 +157,8 @@ def measure(count: int = TRAJECTORIES) -> dict[str, float]:
     """Measure both sides.
 
     Returns:
-        `ours` and `other` in trajectories per CPU second, `ratio`, `other_cached`; `trajectories` and wall `seconds` for
-        them on `cores` processes; peak memory in MiB for a fifth of the log and for all of it.
+        `ours` and `other` in trajectories per CPU second, `ratio`, `other_cached`; `trajectories` and wall `seconds`
+        for them on `cores` processes; peak memory in MiB for a fifth of the log and for all of it.
     """
     cores = min(2, os.cpu_count() or 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -183,8 +187,8 @@ def main() -> None:
     """Print the line that `make bench` collects."""
     found = measure(int(sys.argv[1]) if len(sys.argv) > 1 else TRAJECTORIES)
     print(
-        f"diagnose: ratio {found['ratio']:.1f} (ours {found['ours']:.0f}, other {found['other']:.0f}, with validators kept "
-        f"{found['other_cached']:.0f} trajectories per CPU second); {found['trajectories']} trajectories in "
+        f"diagnose: ratio {found['ratio']:.1f} (ours {found['ours']:.0f}, other {found['other']:.0f}, with validators "
+        f"kept {found['other_cached']:.0f} trajectories per CPU second); {found['trajectories']} trajectories in "
         f"{found['seconds']:.0f} s on {found['cores']} cores; peak memory {found['mib_fifth']:.0f} MiB for a fifth, "
         f"{found['mib']:.0f} MiB for all"
     )

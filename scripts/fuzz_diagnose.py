@@ -32,12 +32,12 @@ import orjson
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from seal.errors import DataError  # noqa: E402
 from seal.logs.analyse import Analyst, Settings  # noqa: E402 -- the path is set above
 from seal.logs.record import Context  # noqa: E402
 from seal.logs.run import _pieces  # noqa: E402 -- the same pieces as `seal diagnose FILE` gets
 from seal.logs.source import Layout, open_source  # noqa: E402
 from seal.logs.tally import Tally  # noqa: E402
-from seal.errors import DataError  # noqa: E402
 from seal.taxonomy import Label  # noqa: E402
 from zoo import CASES, record  # noqa: E402
 
@@ -46,7 +46,7 @@ DEADLINE = 10.0
 """Seconds of wall time that one record may take, on a machine that does other things too."""
 
 NASTY: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1.5, 10**30, float("nan"), "", " ", "\x00", "\ud800", "‮", "a" * 5000, [], {}, [[]],
+    None, True, False, 0, -1, 1.5, 10**30, float("nan"), "", " ", "\x00", "\ud800", "\u202e", "a" * 5000, [], {}, [[]],
     [None], {"": None}, "{", "}", "[", '{"', "<tool_call>", "</tool_call>", "<think>", "```json\n{", "[TOOL_CALLS]",
     "<function=f>", "Action: f\nAction Input: {", "[f(", "f(" * 500, "{" * 500, "[" * 3000, '{"a":' * 300, "'" * 300,
     '{"name": "weather", "arguments": "' + "\\" * 400, "Error: " + "x" * 700, "Traceback (most recent call last):",

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- a case is one thought, however long its text
 """The zoo of malformed calls: what each is under strict and under tolerant reading, and the label that it leads to."""
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Case:
             return self.shown
         if isinstance(self.written, str):
             return self.written
-        return " + ".join(f"{c['function'].get('name')}: {json.dumps(c['function'].get('arguments'))}" for c in self.written)
+        return " + ".join(
+            f"{c['function'].get('name')}: {json.dumps(c['function'].get('arguments'))}" for c in self.written
+        )
 
 
 def _call(name: object, arguments: object) -> dict[str, Any]:
@@ -173,7 +176,9 @@ def table() -> str:
     lines = ["| what | example | strict | tolerant | label |", "|---|---|---|---|---|"]
     for case in CASES:
         strict, tolerant, label = seen(case)
-        mend = "no call" if tolerant is None else (tolerant or "reads it as it is" if "attempt" in strict else "the same")
+        mend = (
+            "no call" if tolerant is None else (tolerant or "reads it as it is" if "attempt" in strict else "the same")
+        )
         example = case.example.replace("\n", "↵").replace("|", "\\|")
         lines.append(f"| {case.name} | `` {example} `` | {strict} | {mend} | {label} |")
     return "\n".join(lines)

@@ -146,21 +146,29 @@ def test_never_pass_without_a_verdict(messages: list[Any]) -> None:
 
 
 def test_turns_begin_with_user_messages() -> None:
-    greeting = conversation(assistant("Hello!"), user("a"), user("b"), assistant("x"), user("c"), assistant("y"), user("bye"))
+    greeting = conversation(
+        assistant("Hello!"), user("a"), user("b"), assistant("x"), user("c"), assistant("y"), user("bye")
+    )
     found = _one(greeting)
     assert [turn.user for turn in found.trajectory.turns] == ["a\n\nb", "c"]
 
 
 def test_results_go_to_their_calls_by_id_then_name_then_order() -> None:
     calls = assistant(None, call("f", {}, "a"), call("g", {}, "b"), call("f", {}, "c"))
-    results = [answer("for b", "b"), {"role": "tool", "name": "f", "content": "first f"}, {"role": "tool", "content": "rest"}]
+    results = [
+        answer("for b", "b"),
+        {"role": "tool", "name": "f", "content": "first f"},
+        {"role": "tool", "content": "rest"},
+    ]
     found = _one(conversation(user("x"), calls, results))
     assert [r.raw for r in found.trajectory.turns[0].steps[0].results if r] == ["first f", "for b", "rest"]
 
 
 def test_ids_that_come_twice() -> None:
     """One published log gives two calls of an episode the same id."""
-    found = _one(conversation(user("x"), steps(("f", {}, "one")), assistant(None, call("g", {}, "c0")), answer("two", "c0")))
+    found = _one(
+        conversation(user("x"), steps(("f", {}, "one")), assistant(None, call("g", {}, "c0")), answer("two", "c0"))
+    )
     assert [s.results[0].raw for s in found.trajectory.turns[0].steps if s.results[0]] == ["one", "two"]
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- the probe is JavaScript, one thought a line
 """The page: self-contained, nothing of a model's text becomes markup or code, filters work in a browser."""
 
 from __future__ import annotations
@@ -91,7 +92,18 @@ def test_the_script_sets_text_only() -> None:
 
 def test_transcripts_keep_raw_and_shown_apart(tmp_path: Path) -> None:
     from seal.trace import LineWriter, Traced, trace_record
-    from seal.types import Diagnosis, Finish, Generation, Step, ToolCall, ToolResult, Trajectory, Turn, TurnVerdict, Verdict
+    from seal.types import (
+        Diagnosis,
+        Finish,
+        Generation,
+        Step,
+        ToolCall,
+        ToolResult,
+        Trajectory,
+        Turn,
+        TurnVerdict,
+        Verdict,
+    )
 
     result = ToolResult("Error: locked", "Error: locked\nHint: unlock it.")
     turn = Turn(0, "u", "u!", ("f",), (Step(Generation("", "", (ToolCall("f", {}),)), (result,)),), TurnVerdict(True))

@@ -129,7 +129,8 @@ def test_layouts(tmp_path: Path, content: bytes, layout: Layout) -> None:
 def test_cutting_does_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr(scan, "_CHUNK", chunk)
     monkeypatch.setattr(scan, "_LOOK_AHEAD", 4)
-    text = b'{"a": 1, "info": {"x": [1, "]}\\""]}, "s": "v\\"}{", "samples":\n [{"k": "a}b"},\n{"z": [{"y": "\\\\"}]}], "t": []}'
+    text = b'{"a": 1, "info": {"x": [1, "]}\\""]}, "s": "v\\"}{", "samples":\n '
+    text += b'[{"k": "a}b"},\n{"z": [{"y": "\\\\"}]}], "t": []}'
     header, container, values = Scanner(io.BytesIO(text)).survey()
     assert (header["info"], header["s"], container, values) == ({"x": [1, ']}"']}, 'v\\"}{', "samples", 1)
     pieces = [(piece.line, piece.data) for piece in Scanner(io.BytesIO(text)).elements(2, "samples")]

@@ -37,9 +37,9 @@ KEYS = st.sampled_from(
 RECORDS = st.dictionaries(KEYS | st.text(max_size=5), JSON, max_size=6)
 PIECES = st.lists(
     st.sampled_from(
-        ["<tool_call>", "</tool_call>", '{"name": "lend", "arguments": {"book": "x"}}', "lend(", "book='x')", "[", "]", "{",
-         "}", '"', "'", ",", "```json\n", "```", "<think>", "</think>", "[TOOL_CALLS]", "<function=lend>", "</function>",
-         "Action: lend\n", "Action Input: ", "NaN", "\\", "\n", "é", "\x00", "<|python_tag|>"]
+        ["<tool_call>", "</tool_call>", '{"name": "lend", "arguments": {"book": "x"}}', "lend(", "book='x')", "[", "]",
+         "{", "}", '"', "'", ",", "```json\n", "```", "<think>", "</think>", "[TOOL_CALLS]", "<function=lend>",
+         "</function>", "Action: lend\n", "Action Input: ", "NaN", "\\", "\n", "é", "\x00", "<|python_tag|>"]
     ),
     max_size=14,
 ).map("".join)  # fmt: skip
@@ -48,20 +48,21 @@ PIECES = st.lists(
 @st.composite
 def conversations(draw: st.DrawFn) -> dict[str, Any]:
     """Chat conversations of the right shape with any content."""
-    call = st.fixed_dictionaries(
-        {"function": st.fixed_dictionaries({"name": st.sampled_from(["lend", "find", "fly"]) | JSON, "arguments": JSON | PIECES})}
-    )
+    name = st.sampled_from(["lend", "find", "fly"]) | JSON
+    function = st.fixed_dictionaries({"name": name, "arguments": JSON | PIECES})
+    calls = st.lists(st.fixed_dictionaries({"function": function}), max_size=2)
+    results = st.sampled_from(["ok", "Error: x", '{"error": 1}'])
     message = st.one_of(
         st.fixed_dictionaries({"role": st.just("user"), "content": st.text(max_size=10)}),
-        st.fixed_dictionaries({"role": st.just("assistant"), "content": PIECES, "tool_calls": st.lists(call, max_size=2)}),
-        st.fixed_dictionaries({"role": st.just("tool"), "content": st.sampled_from(["ok", "Error: x", '{"error": 1}'])}),
+        st.fixed_dictionaries({"role": st.just("assistant"), "content": PIECES, "tool_calls": calls}),
+        st.fixed_dictionaries({"role": st.just("tool"), "content": results}),
     )
     messages = [*draw(st.lists(message, max_size=8)), {"role": "assistant", "content": "end"}]
     return {"messages": messages, "tools": SCHEMAS}
 
 
 @given(st.lists(RECORDS | JSON, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_records(records: list[Any]) -> None:
     report = diagnose(records)
     assert report.records == len(records) == report.read + report.failed_count
@@ -69,7 +70,7 @@ def test_any_records(records: list[Any]) -> None:
 
 
 @given(conversations())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_conversation(record: dict[str, Any]) -> None:
     (found,) = diagnose_each([record])
     assert "pass" not in [str(label) for label in found.diagnosis.labels]
@@ -82,7 +83,7 @@ def test_any_conversation(record: dict[str, Any]) -> None:
 
 
 @given(st.binary(max_size=300) | st.lists(JSON, max_size=3).map(lambda v: json.dumps(v).encode()))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
     from seal.errors import DataError
 
@@ -98,7 +99,7 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
 
 
 @given(PIECES | st.text(max_size=60), st.booleans(), st.booleans())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_any_text(text: str, served: bool, known: bool) -> None:
     _content, calls = read_text(text, ["lend", "find"] if known else [], served=served)
     assert all(isinstance(call, (ToolCall, MalformedCall)) for call in calls)
@@ -122,13 +123,18 @@ def test_tallies_add_up_in_any_order(pairs: list[tuple[int, int]]) -> None:
         forth.merge(tally)
     for tally in reversed(tallies):
         back.merge(tally)
-    assert (forth.records, forth.read, forth.failed, forth.formats) == (back.records, back.read, back.failed, back.formats)
+    assert (forth.records, forth.read, forth.failed, forth.formats) == (
+        back.records,
+        back.read,
+        back.failed,
+        back.formats,
+    )
     assert forth.records == forth.read + forth.failed
 
 
 def test_a_short_fuzz_run() -> None:
     """The long one is `python scripts/fuzz_diagnose.py`."""
-    totals = fuzz(3000, 3, say=lambda _text: None)
-    assert totals["mutated"] == 3000
+    totals = fuzz(2000, 3, say=lambda _text: None)
+    assert totals["mutated"] == 2000
     assert totals["read"] + totals["failed"] == totals["records"]
-    assert totals["read"] > 1000
+    assert totals["read"] > 700

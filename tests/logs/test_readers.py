@@ -16,7 +16,19 @@ from seal.errors import MissingError
 from seal.logs import Report, Settings, diagnose, diagnose_each, diagnose_files
 from seal.logs.rows import COLUMNS
 from seal.trace import LineWriter, Traced, trace_record
-from seal.types import Diagnosis, Finish, Generation, Step, ToolCall, ToolResult, ToolSpec, Trajectory, Turn, TurnVerdict, Verdict
+from seal.types import (
+    Diagnosis,
+    Finish,
+    Generation,
+    Step,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Trajectory,
+    Turn,
+    TurnVerdict,
+    Verdict,
+)
 
 
 def _rows(path: Path, **settings: Any) -> tuple[Report, list[tuple[str, ...]]]:

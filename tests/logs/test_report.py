@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +82,28 @@ class TestReport:
 
     def test_cues_are_those_of_the_method(self, report: Report) -> None:
         """argument_mismatch dominates: its schema and error cues come first (section 3.3)."""
-        assert {cue.id for cue in report.cues} == {"schema.required", "schema.values", "err.constraint", "cap.scope"} or {
-            cue.id for cue in report.cues
-        } >= {"schema.required", "schema.values", "err.constraint"}
+        assert {cue.id for cue in report.cues} == {
+            "schema.required",
+            "schema.values",
+            "err.constraint",
+            "cap.scope",
+        } or {cue.id for cue in report.cues} >= {"schema.required", "schema.values", "err.constraint"}
         assert report.cues[0].share == pytest.approx(9 / 16)
 
     def test_json_names_that_scripts_rely_on(self, report: Report) -> None:
         data = report.to_json()
-        assert {"format", "records", "read", "failed", "trajectories", "turns", "labels", "by_tool", "top", "cues"} <= set(data)
+        assert {
+            "format",
+            "records",
+            "read",
+            "failed",
+            "trajectories",
+            "turns",
+            "labels",
+            "by_tool",
+            "top",
+            "cues",
+        } <= set(data)
         assert set(data["failed"][0]) == {"file", "line", "reason"}
         assert data["top"][0]["example"]["line"] >= 1
 
@@ -158,7 +173,8 @@ class TestComparison:
         """Newcombe 1998, table II, example (a): 56/70 against 48/80, difference 0.20, method 10: 0.0524 to 0.3339."""
         found = change(48, 80, 56, 70)
         assert found.difference == pytest.approx(0.2)
-        assert (found.low, found.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
+        assert found.low == pytest.approx(0.0524, abs=1e-4)
+        assert found.high == pytest.approx(0.3339, abs=1e-4)
         assert found.clear
 
     def test_no_turns_on_one_side(self) -> None:
@@ -179,15 +195,22 @@ class TestComparison:
 
 def _mixed(count: int) -> list[dict[str, Any]]:
     rng = random.Random(5)
-    kinds = [lambda n: _bad("weeks", n), lambda n: _bad("color", n), lambda n: _good(reward=n % 2), lambda n: {"x": n}]
+    kinds: list[Callable[[int], dict[str, Any]]] = [
+        lambda n: _bad("weeks", n),
+        lambda n: _bad("color", n),
+        lambda n: _good(reward=n % 2),
+        lambda n: {"x": n},
+    ]
     return [{**rng.choice(kinds)(n), "id": f"r{n}"} for n in range(count)]
 
 
 def test_processes_and_batches_change_nothing(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = lines(*_mixed(900))
-    alone = diagnose_files([path], Settings(transcripts=30, csv=True), workers=1, on_rows=(one := []).append)
+    one: list[str] = []
+    two: list[str] = []
+    alone = diagnose_files([path], Settings(transcripts=30, csv=True), workers=1, on_rows=one.append)
     monkeypatch.setattr("seal.logs.run.BATCH_RECORDS", 100)
-    together = diagnose_files([path], Settings(transcripts=30, csv=True), workers=2, on_rows=(two := []).append)
+    together = diagnose_files([path], Settings(transcripts=30, csv=True), workers=2, on_rows=two.append)
     assert alone.report.to_json() == together.report.to_json()
     assert "".join(one) == "".join(two)
     assert alone.transcripts == together.transcripts
@@ -213,7 +236,9 @@ def test_one_file_that_cannot_be_read_does_not_stop_the_others(lines: Any, tmp_p
 def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "NAMES", 10)
     monkeypatch.setattr(tally, "FAILED", 5)
-    records = [conversation(user("x"), assistant(None, call(f"t{n}", "{")), model=f"m{n}", category=f"c{n}") for n in range(60)]
+    records = [
+        conversation(user("x"), assistant(None, call(f"t{n}", "{")), model=f"m{n}", category=f"c{n}") for n in range(60)
+    ]
     report = diagnose([*records, *[{"x": 1}] * 20])
     for table in (report.by_tool, report.by_category, report.by_model):
         assert len(table) <= 11

@@ -23,7 +23,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if "attempt" in c.strict], ids=lambda case: case.name)
 def test_a_tolerant_reading_never_changes_the_verdict(case: Case) -> None:
-    """An attempt stays an attempt even if an expected outcome is known to be reached: it is never executed or counted."""
+    """An attempt stays an attempt in a log with a verdict too: it is never executed or counted."""
     (found,) = diagnose_each([{**record(case), "reward": 0.0}])
     assert str(found.diagnosis.turns[0].label) == "invalid_tool_call"
 

@@ -19,6 +19,7 @@ import orjson
 _LONGEST = 20_000
 """Characters up to which a repair is tried; broken texts beyond are described by their error alone."""
 
+_MOST_BRACKETS = 300
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _NAME_KEYS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name", "action")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
@@ -93,8 +94,8 @@ def _first_value(text: str, follows: str) -> Any:
 def _json_repair(text: str) -> tuple[Any, tuple[str, ...]] | None:
     from json_repair import repair_json  # noqa: PLC0415 -- only broken calls need it
 
-    if not any(bracket in text for bracket in "{["):
-        return None
+    if not 0 < text.count("{") + text.count("[") <= _MOST_BRACKETS:
+        return None  # nothing to repair, or so nested that the repair takes seconds
     try:
         value = repair_json(text, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError, IndexError, TypeError):
