@@ -40,7 +40,7 @@ def test_every_format_is_in_the_table() -> None:
 
 def test_importing_seal_is_instant_and_loads_no_reader() -> None:
     code = (
-        "import time; began = time.perf_counter(); import seal; took = time.perf_counter() - began; import sys; "
+        "import time; began = time.process_time(); import seal; took = time.process_time() - began; import sys; "
         "print(took, [m for m in sys.modules if m.startswith('seal.logs')], callable(seal.diagnose))"
     )
     best = 1.0

@@ -193,6 +193,29 @@ def test_tools_of_another_version_are_called_out(samples: Path) -> None:
     assert any("12 of 12 calls" in text and "another version" in text for text in report.warnings)
 
 
+def test_tau_strategies_that_write_calls_as_text() -> None:
+    """`act` and `react` log neither `tool_calls` nor messages of a tool."""
+    good = {"name": "cancel", "arguments": {"order_id": "#W1"}}
+    traj = [
+        make.user("Cancel W1."),
+        make.assistant('Thought:\nFirst look.\nAction:\n{"name": "get", "arguments": {"order_id": "W1"}}'),
+        make.user("API output: Error: order not found"),
+        make.assistant(f"Thought:\nWith a hash.\nAction:\n{orjson.dumps(good).decode()}"),
+        make.user('API output: {"status": "cancelled"}'),
+        make.assistant('Thought:\nDone.\nAction:\n{"name": "respond", "arguments": {"content": "It is cancelled."}}'),
+        make.user("And W2."),
+        make.assistant("Thought:\nSo be it.\nAction:\n{'name': 'cancel', 'arguments': {'order_id': '#W2'}}"),
+    ]
+    action = {"name": "cancel", "kwargs": {"order_id": "#W1"}}
+    record = {"task_id": 1, "reward": 0.0, "info": {"task": {"actions": [action]}}, "traj": traj}
+    (found,) = diagnose_each([record])
+    assert [turn.user for turn in found.trajectory.turns] == ["Cancel W1.", "And W2."]
+    assert [str(label) for label in found.diagnosis.labels] == ["undetermined", "invalid_tool_call"]
+    first = found.trajectory.turns[0].steps
+    assert [call.name for step in first for call in step.generation.calls] == ["get", "cancel"]
+    assert first[-1].generation.text == "It is cancelled."
+
+
 def test_failed_execute_tool_span_marks_the_result(samples: Path) -> None:
     """The result's text says nothing of an error; the span does."""
     lines = [orjson.loads(line) for line in (samples / "otel.jsonl").read_bytes().splitlines()]

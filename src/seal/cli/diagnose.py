@@ -98,7 +98,7 @@ def _run(files: tuple[Path, ...], settings: Settings, workers: int | None, csv: 
     from seal.trace import writing  # noqa: PLC0415
 
     with ExitStack() as stack:
-        bar = stack.enter_context(tracked("reading", None))
+        bar = stack.enter_context(tracked("reading, KiB", None))
         on_rows: Callable[[str], object] | None = None
         if csv is not None:
             stack.enter_context(writing(csv))
@@ -110,7 +110,7 @@ def _run(files: tuple[Path, ...], settings: Settings, workers: int | None, csv: 
             files,
             settings,
             workers=workers,
-            on_progress=bar.reach,
+            on_progress=lambda done, total: bar.reach(done >> 10, max(total >> 10, 1)),
             on_rows=on_rows,
         )
 

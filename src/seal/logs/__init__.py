@@ -48,7 +48,7 @@ def diagnose(
         records: Parsed records in any format that `seal diagnose` reads, or the path of a file.
         tools: Schemas that stand in where a record holds none: OpenAI tools, `ToolSpec`s, or the path of a schema file.
         dialect: Strict dialect of calls in text: `hermes`, `llama3`, `pythonic`, or `auto`.
-        workers: Processes for a file; by default as many as its size asks for.
+        workers: Processes for a file; more than one needs a script that guards its main part (see `multiprocessing`).
 
     Returns:
         Counts, failure modes with examples, and what the method suggests. Records that cannot be read are in `failed`.
@@ -59,7 +59,7 @@ def diagnose(
     """
     settings = Settings(_tools(tools), dialect)
     if isinstance(records, (str, Path)):
-        return diagnose_files([Path(records)], settings, workers=workers).report
+        return diagnose_files([Path(records)], settings, workers=workers or 1).report
     total = Tally()
     for tally, _episodes in Analyst(settings).records(records):
         total.merge(tally)

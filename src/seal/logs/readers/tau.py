@@ -7,18 +7,22 @@ agent's doing. Described in the public repositories sierra-research/tau-bench an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seal.errors import Blame, DataError, Failure
-from seal.logs.readers.chat import ROLES, message_of, said_of
-from seal.logs.record import Action, Context, Gold, Log, Said
+from seal.logs.readers.chat import ROLES, call_of, message_of, said_of
+from seal.logs.record import Action, Context, Gold, Log, Said, WrittenCall
+from seal.logs.repair import guess_call
 from seal.logs.tools import specs_of
-from seal.logs.values import mapping_of, name_of, number_of
+from seal.logs.values import mapping_of, name_of, number_of, parse, text_of
 from seal.types import Finish, StateDifference
 
 NAME = "tau"
 _STEP_LIMITS = {"max_steps": Finish.STEP_LIMIT, "context_window_exceeded": Finish.TOKEN_LIMIT}
+_ACTION = re.compile(r"^\s*Action\s*:\s*(\{.*)\Z", re.MULTILINE | re.DOTALL)
+_OUTPUT = "API output:"
 _BROKEN = {"infrastructure_error", "unexpected_error", "user_error"}
 
 
@@ -47,7 +51,7 @@ def _first(record: dict[str, Any], context: Context) -> Log:
     checks = mapping_of(outcome.get("info"))
     outputs = mapping_of(checks.get("outputs"))
     unsaid = tuple(text for text, told in outputs.items() if told is False)
-    said = said_of(record["traj"], where="traj")
+    said = _acted(said_of(record["traj"], where="traj"))
     error = info.get("error")
     failure = Failure(Blame.INFRASTRUCTURE, "error", name_of(error)[:400]) if error and not said else None
     return Log(
@@ -63,6 +67,32 @@ def _first(record: dict[str, Any], context: Context) -> Log:
         failure=failure,
         gold=Gold(tuple(_actions(task.get("actions"))), unsaid),
     )
+
+
+def _acted(said: tuple[Said, ...]) -> tuple[Said, ...]:
+    """The strategies `act` and `react` write calls as text (`Action:` and JSON) and get results as `API output:`."""
+    if any(entry.calls for entry in said) or not any(
+        entry.role == "assistant" and _ACTION.search(entry.text) for entry in said
+    ):
+        return said
+    return tuple(_from_text(entry) for entry in said)
+
+
+def _from_text(said: Said) -> Said:
+    if said.role == "user" and said.text.startswith(_OUTPUT):
+        return Said("tool", said.text.removeprefix(_OUTPUT).lstrip())
+    match = _ACTION.search(said.text) if said.role == "assistant" else None
+    if match is None:
+        return said
+    thought = said.text[: match.start()].strip()
+    try:
+        value = parse(match[1].encode("utf-8", errors="replace"))
+    except DataError as error:
+        problem = f"the action is no JSON ({str(error).removeprefix('not JSON: ')})"
+        return Said("assistant", thought, (WrittenCall(guess_call(match[1]).name or "?", match[1], problem=problem),))
+    if isinstance(value, dict) and value.get("name") == "respond":
+        return Said("assistant", text_of(mapping_of(value.get("arguments")).get("content")))
+    return Said("assistant", thought, (call_of(value),))
 
 
 def _second(record: dict[str, Any], context: Context) -> Log:
