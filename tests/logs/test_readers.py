@@ -313,6 +313,25 @@ def test_bfcl_verdicts_come_from_our_own_environment(samples: Path) -> None:
     assert not report.warnings
 
 
+def test_bfcl_episodes_that_broke_off() -> None:
+    """An inference error is unscored; turns that a forced end left out were never reached."""
+    record = {"id": "multi_turn_base_1", "valid": False, "error": {"error_type": "multi_turn:force_terminated"}}
+    broken, cut = diagnose_each(
+        [
+            {**record, "model_result": "Error during inference: quota"},
+            {**record, "model_result": [["[ls(a=True)]", "ok"], ["[cd(folder='workspace')]"]]},
+        ]
+    )
+    assert broken.trajectory.verdict.reward is None
+    assert broken.diagnosis.labels == ()
+    try:
+        make_environment("bfcl")
+    except MissingError as error:
+        pytest.skip(f"the BFCL data is not installed: {error}")
+    assert [str(label) for label in cut.diagnosis.labels[2:]] == ["unreached", "unreached"]
+    assert cut.trajectory.verdict.kind in ("multi_turn:force_terminated", "multi_turn:instance_state_mismatch")
+
+
 def test_bfcl_without_the_benchmark_says_so(samples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SEAL_CACHE", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -175,7 +175,7 @@ class Analyst:
     def _verified(self, log: Log, trajectory: Trajectory, tally: Tally) -> Trajectory:
         if log.reward is not None:
             tally.notes[_SCORE_FILE] += 1
-        if log.verdicts is not None:
+        if log.verdicts is not None or log.failure is not None:
             return trajectory
         played = self._replayer.replay(trajectory)
         if played is not None:

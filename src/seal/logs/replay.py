@@ -76,7 +76,7 @@ class Replayer:
             category=logged.category or played.category,
             sample=logged.sample,
             tools=played.tools,
-            turns=played.turns,
+            turns=played.turns[: len(logged.turns)],  # a turn that the log lacks was never reached
             n_turns=played.n_turns,
             verdict=played.verdict,
             finish=played.finish,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from seal.errors import DataError
+from seal.errors import Blame, DataError, Failure
 from seal.logs.record import Context, Log, Said, WrittenCall
 from seal.logs.tools import specs_of
 from seal.logs.values import mapping_of, name_of, text_of
@@ -50,6 +50,10 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     result = next(record[key] for key in _RESULTS if key in record)
     multi_turn = category.startswith(("multi_turn", "memory", "web_search"))
     prompt = mapping_of(record.get("prompt"))
+    if multi_turn and isinstance(result, str):
+        failure = Failure(Blame.INFRASTRUCTURE, "inference_error", result[:400])
+        yield Log(id=task, said=(), category=category, model=name_of(record.get("model_name")), failure=failure)
+        return
     if multi_turn:
         said = tuple(_logged(record.get("inference_log"), result) or _turns(result, prompt))
         verdicts = None
