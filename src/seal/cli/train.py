@@ -85,7 +85,7 @@ def _flags(*, model: str | None, env: str | None, rounds: int | None, seed: int 
 def _say(answer: Result, config: RunConfig, directory: Path) -> None:
     summary: Mapping[str, Any] = answer.data
     validation: Mapping[str, Any] = summary.get("validation") or {}
-    answer.say(f"Trained {summary['rounds']} rounds in {summary['seconds']:.0f} s: {directory}")
+    answer.say(f"Trained {summary['rounds']} round(s) in {summary['seconds']:.0f} s: {directory}")
     for when in ("before", "after", "best"):
         found = validation.get(when)
         if isinstance(found, Mapping):
