@@ -24,13 +24,11 @@ RESULTS = HERE / "results.json"
 
 def line(name: str, found: Mapping[str, Any]) -> str:
     """One line for people: `bfcl: ratio 12.3 (ours 3100, other 252 episodes/s)`."""
-    rest = {key: value for key, value in found.items() if key not in ("ratio", "ours", "other")}
-    words = []
-    if {"ours", "other"} <= found.keys():
-        words.append(f"ours {found['ours']:.0f}, other {found['other']:.0f} {UNITS.get(name, '')}".rstrip())
-    words += [f"{key.replace('_', ' ')} {_number(value)}" for key, value in rest.items() if not isinstance(value, dict)]
-    head = f"{name}: ratio {found['ratio']:.1f} " if "ratio" in found else f"{name}: "
-    return f"{head}({'; '.join(words)})"
+    rest = [f"{k.replace('_', ' ')} {_number(v)}" for k, v in found.items() if k not in ("ratio", "ours", "other")]
+    if not {"ratio", "ours", "other"} <= found.keys():
+        return f"{name}: {'; '.join(f'{k} {_number(v)}' for k, v in found.items())}"
+    sides = f"(ours {found['ours']:.0f}, other {found['other']:.0f} {UNITS.get(name, '')}".rstrip() + ")"
+    return "; ".join([f"{name}: ratio {found['ratio']:.1f} {sides}", *rest])
 
 
 def _number(value: object) -> str:

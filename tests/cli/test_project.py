@@ -81,7 +81,9 @@ def test_the_lines_of_the_benchmarks() -> None:
     run = _script(ROOT / "benchmarks" / "run.py")
     found = {"ratio": 12.34, "ours": 3100.4, "other": 252.2}
     assert run.line("bfcl", found) == "bfcl: ratio 12.3 (ours 3100, other 252 episodes/s)"
-    assert run.line("diagnose", {"seconds": 61.5}) == "diagnose: (seconds 61.5)"
+    more = {**found, "memory_growth_mb": 0.02}
+    assert run.line("bfcl", more) == "bfcl: ratio 12.3 (ours 3100, other 252 episodes/s); memory growth mb 0.02"
+    assert run.line("diagnose", {"seconds": 61.5}) == "diagnose: seconds 61.5"
 
 
 def test_benchmarks_are_collected_and_a_failing_one_loses_no_other(tmp_path: Path) -> None:
