@@ -382,8 +382,7 @@ def _warnings(tally: Tally, *, tools_given: bool) -> list[str]:
         )
     elif tally.scored and tally.unexplained:
         found.append(
-            f"{tally.unexplained} of {tally.lost} failed episodes show no sign of failure in any turn; their turns are "
-            "undetermined"
+            f"{tally.unexplained} of {tally.lost} failed episodes show no sign of failure in any turn that was reached"
         )
     if tally.failed:
         found.append(f"{tally.failed} of {tally.records} records could not be read")
