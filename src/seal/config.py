@@ -122,7 +122,7 @@ class RolloutConfig:
     temperature: float = 1.0
     max_new_tokens: int = 256
     batch_size: int = 64
-    max_cached_tokens: int = 400_000
+    max_cached_tokens: int = 200_000
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -56,8 +56,9 @@ def loads(text: bytes) -> Any:
 
 def _tree(value: object) -> object:
     """Plain containers of JSON values, for the standard library."""
-    if _is_record(type(value)):
-        return {name: _tree(getattr(value, name)) for name in _fields(type(value))}
+    kind: Any = type(value)
+    if _is_record(kind):
+        return {name: _tree(getattr(value, name)) for name in _fields(kind)}
     if isinstance(value, Mapping):
         return {str(key): _tree(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -75,6 +75,7 @@ def test_only_whole_checkpoints_count(tmp_path) -> None:
             if whole:
                 write_json(run.checkpoints / name / STATE, {})
         assert run.latest_checkpoint().name == "checkpoint-12"
+        run.rewind(0)
         assert not (run.checkpoints / "checkpoint-16").exists()
 
 

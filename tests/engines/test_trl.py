@@ -229,6 +229,35 @@ def test_full_weights_with_kl(run) -> None:
     assert rounds(directory)[-1]["update"]["kl"] > 0
 
 
+def test_two_processes_share_a_round(tmp_path, model_dir) -> None:
+    """A group straddles ranks, the profile is everybody's, and the weights are those of one process."""
+    overrides = [*BASE, f"model.source={model_dir}", "rollout.prompts=1", "rollout.rounds=2", "evaluation.every=0"]
+    code = (
+        "import sys, letter; letter.register(); from pathlib import Path; "
+        "from seal.config import load_config; from seal.engines.trl import train; "
+        f"train(load_config(None, {overrides!r}), Path(sys.argv[1]))"
+    )
+    (tmp_path / "go.py").write_text(code)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(letter.__file__).parent),
+        "OMP_NUM_THREADS": "1",
+        "ACCELERATE_USE_CPU": "true",
+    }
+    for name, count in (("one", 1), ("two", 2)):
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+        subprocess.run(
+            [*command, str(tmp_path / "go.py"), str(tmp_path / name)], env=environment, check=True, timeout=240
+        )
+    one, two = rounds(tmp_path / "one"), rounds(tmp_path / "two")
+    assert [(r["rollouts"], r["success"], r["labels"]) for r in one] == [
+        (r["rollouts"], r["success"], r["labels"]) for r in two
+    ]
+    first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert all(torch.allclose(first[key], second[key], atol=1e-3) for key in first)
+    assert (tmp_path / "two" / "traces" / "round-0001.rank1.jsonl").is_file()
+
+
 def test_too_few_tasks_for_a_round(run) -> None:
     with pytest.raises(ConfigError, match="a round needs 10 different tasks"):
         run("rollout.prompts=10", "update.micro_batch=1")

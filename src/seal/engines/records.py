@@ -19,6 +19,8 @@ def round_record(
 ) -> dict[str, Any]:
     """Everything about a round that is known before the update.
 
+    Rollouts, success, unscored, labels and profile are those of all ranks; the rest is the main process's share.
+
     Args:
         played: The round.
         following: The state for the next round, for what the interface did.
@@ -40,11 +42,11 @@ def round_record(
     generations = [step.generation for tau in taus for turn in tau.turns for step in turn.steps]
     return {
         "round": played.index,
-        "rollouts": len(taus),
-        "success": success_rate(taus),
+        "rollouts": played.profile.trajectories + played.profile.unscored,
+        "success": played.profile.success_rate(),
         "success_cued": success_rate([t for t, cued in zip(taus, played.cued, strict=True) if cued]),
         "success_bare": success_rate([t for t, cued in zip(taus, played.cued, strict=True) if not cued]),
-        "unscored": sum(reward is None for reward in rewards),
+        "unscored": played.profile.unscored,
         "labels": dict(played.profile.labels.most_common()),
         "profile": played.profile.to_json(),
         "interface": {

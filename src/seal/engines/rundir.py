@@ -41,8 +41,14 @@ _FREE_TO_CHANGE = frozenset({"output", "model.threads"})
 class RunDirectory:
     """The directory of one run, held by one process. A context manager."""
 
-    def __init__(self, path: Path, config: RunConfig, *, resume: bool) -> None:
+    def __init__(self, path: Path, config: RunConfig, *, resume: bool, main: bool = True) -> None:
         """Create the directory or take it up again.
+
+        Args:
+            path: Where.
+            config: The run's configuration.
+            resume: Take an earlier run up again.
+            main: Whether this is the process that holds the directory; the other ranks of a run only write traces.
 
         Raises:
             ConfigError: If it is in use, not empty (without `resume`), or was made with another configuration.
@@ -50,6 +56,10 @@ class RunDirectory:
             StorageError: If it cannot be written.
         """
         self.path = path
+        self._rounds: LineWriter | None = None
+        self._lock: IO[str] | None = None
+        if not main:
+            return
         if resume and not (path / "config.toml").is_file():
             raise MissingError(f"there is no run to resume in {path}; start it without --resume")
         with writing(path):
@@ -66,7 +76,6 @@ class RunDirectory:
         except BaseException:
             self.close()
             raise
-        self._rounds: LineWriter | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -74,20 +83,18 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     def latest_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint. Torn ones, left by a killed process, are removed."""
-        whole = []
-        for item in self.checkpoints.glob("checkpoint-*"):
-            if (item / STATE).is_file():
-                whole.append(item)
-            else:
-                shutil.rmtree(item, ignore_errors=True)
+        """The newest whole checkpoint."""
+        whole = [item for item in self.checkpoints.glob("checkpoint-*") if (item / STATE).is_file()]
         return max(whole, key=lambda item: int(item.name.rpartition("-")[2]), default=None)
 
     def rewind(self, rounds: int) -> None:
-        """Forget rounds from `rounds` on: they will be played again, to the same result."""
+        """Forget rounds from `rounds` on and torn checkpoints: they will be made again, to the same result."""
+        for item in self.checkpoints.glob("checkpoint-*"):
+            if not (item / STATE).is_file():
+                shutil.rmtree(item, ignore_errors=True)
         truncate_lines(self.path / "rounds.jsonl", rounds)
         for item in (self.path / "traces").glob("round-*.jsonl"):
-            if int(item.stem.partition("-")[2]) >= rounds:
+            if int(item.name[len("round-") :].partition(".")[0]) >= rounds:
                 item.unlink()
         (self.path / "summary.json").unlink(missing_ok=True)
 
@@ -108,10 +115,9 @@ class RunDirectory:
 
     def close(self) -> None:
         """Let the directory go. May be called twice."""
-        self._lock.close()
-        writer = getattr(self, "_rounds", None)
-        if writer is not None:
-            writer.close()
+        for file in (self._lock, self._rounds):
+            if file is not None:
+                file.close()
 
     def __enter__(self) -> RunDirectory:
         return self

@@ -98,7 +98,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
     from trl.trainer.grpo_config import GRPOConfig  # noqa: PLC0415 -- takes seconds to import
 
     rollout, update = config.rollout, config.update
-    world = _world_size()
+    world = int(processes(config).num_processes)
     step_rows = config.mini_batch * rollout.group_size
     if step_rows % (update.micro_batch * world):
         raise ConfigError(
@@ -155,10 +155,13 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
     )
 
 
-def _world_size() -> int:
-    from accelerate import PartialState  # noqa: PLC0415 -- imports torch
+def processes(config: RunConfig) -> Any:
+    """Accelerate's state of this process, the same one that the trainer will find."""
+    import torch  # noqa: PLC0415 -- takes seconds to import
+    from accelerate import PartialState  # noqa: PLC0415
 
-    return int(PartialState().num_processes)
+    device = config.model.device
+    return PartialState(cpu=device == "cpu" or (device == "auto" and not torch.accelerator.is_available()))
 
 
 def _lora(config: RunConfig) -> Any:

@@ -61,8 +61,13 @@ def train(
     validation = None
     if config.evaluation.every:
         validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
-    with RunDirectory(run_dir, config, resume=resume) as directory:
-        run = _Run(config, directory, environment, validation, reporter or Silent())
+    from seal.engines.trl.build import processes, quiet  # noqa: PLC0415 -- loads torch and transformers
+
+    process = processes(config)
+    with process.main_process_first():
+        directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process)
+    with directory, quiet():
+        run = _Run(config, directory, environment, validation, reporter or Silent(), main=process.is_main_process)
         return run.train([task.id for task in order])
 
 
@@ -91,7 +96,10 @@ class _Run:
         environment: Environment,
         validation: TaskSet | None,
         reporter: Reporter,
+        *,
+        main: bool,
     ) -> None:
+        self.main = main
         self.config = config
         self.directory = directory
         self.environment = environment
@@ -115,7 +123,7 @@ class _Run:
 
     def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
-        from seal.engines.trl.build import build_trainer, quiet  # noqa: PLC0415 -- loads torch and TRL
+        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
         from seal.models.chat import ChatFormat  # noqa: PLC0415
         from seal.models.load import load_model  # noqa: PLC0415
 
@@ -126,30 +134,30 @@ class _Run:
             stored = read_state(checkpoint)
             state, self.measured = State.from_json(stored["loop"]), _Measured(**stored["measured"])
             self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
-        self.directory.rewind(state.round)
-        with quiet():
-            model, self.tokenizer = load_model(
-                self.config.model.source,
-                dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
-                device=self.config.model.device,
-                threads=self.config.model.threads,
-            )
-            dialect = self.config.model.dialect
-            self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
-            self.chat.prove()
-            self.trainer = build_trainer(
-                self.config,
-                model,
-                self.tokenizer,
-                order=order,
-                state=state,
-                events=self,
-                checkpoints=self.directory.checkpoints,
-            )
-            if checkpoint is None and self.validation is not None and self.config.evaluation.before:
-                self.measured.before = self._validate().to_json()
-            self._round_started = perf_counter()
-            self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        if self.main:
+            self.directory.rewind(state.round)
+        model, self.tokenizer = load_model(
+            self.config.model.source,
+            dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
+            device=self.config.model.device,
+            threads=self.config.model.threads,
+        )
+        dialect = self.config.model.dialect
+        self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
+        self.chat.prove()
+        self.trainer = build_trainer(
+            self.config,
+            model,
+            self.tokenizer,
+            order=order,
+            state=state,
+            events=self,
+            checkpoints=self.directory.checkpoints,
+        )
+        if checkpoint is None and self.validation is not None and self.config.evaluation.before:
+            self.measured.before = self._validate().to_json()
+        self._round_started = perf_counter()
+        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         return self._summarise()
 
     def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
@@ -215,7 +223,7 @@ class _Run:
         record["seconds"] = seconds
         if self.config.output.traces:
             self.directory.write_traces(played.index, self._traced(played), rank=self.trainer.accelerator.process_index)
-        if self.trainer.accelerator.is_main_process:
+        if self.main:
             self.directory.write_round(record)
             self.reporter.finished_round(record)
         self.reporter.begin("save", round_index=played.index, total=None)
@@ -308,7 +316,7 @@ class _Run:
         if best is not None and last["success"] <= best["success"]:
             return
         self.measured.best, self.measured.best_round = last, index
-        if self.trainer.accelerator.is_main_process:
+        if self.main:
             self._export(self.directory.checkpoints / "best")
 
     def _export(self, target: Path) -> None:
@@ -332,7 +340,7 @@ class _Run:
 
     def _summarise(self) -> dict[str, Any]:
         measured, best = self.measured, self.directory.checkpoints / "best"
-        if self.trainer.accelerator.is_main_process and not best.exists():
+        if self.main and not best.exists():
             self._export(best)
         summary = {
             "seed": self.config.seed,
@@ -347,7 +355,7 @@ class _Run:
             },
             "checkpoint": str(best.relative_to(self.directory.path)),
         }
-        if self.trainer.accelerator.is_main_process:
+        if self.main:
             self.directory.write_summary(summary)
         return summary
 
