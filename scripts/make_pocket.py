@@ -1,0 +1,385 @@
+"""Make the pocket model: `python scripts/make_pocket.py --out src/seal/models/pocket`.
+
+Seeded; one CPU thread. Stages: a tokenizer from what conversations look like; copying of random sequences; imitation of
+clean episodes; imitation of flawed ones (`pocket_demonstrator`), with and without cues. Data: the split `train` alone,
+in worlds whose rules are drawn at random and are never those of world 0, which the presets use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from pocket_demonstrator import DONE, NO_TOOL, NO_VALUE, SORRY, Demonstrator, Imitated, plans
+from pocket_tokenizer import SPECIALS, TEMPLATE, build
+from pocket_wiring import wire
+from seal.cues import CUES
+from seal.envs.workshop import Workshop
+from seal.envs.workshop.words import POOLS
+from seal.interface import showing
+from seal.models.chat import ChatFormat
+from seal.rollout import BARE, Episode, rollout
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+LONGEST = 640
+"""Tokens of a training row at most; longer episodes are left out."""
+SHUFFLED = ("person", "room", "folder", "file", "topic", "item", "device", "company", "city", "author")
+"""Word types whose words change places in a share of the episodes, so that copying does not hang on the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One training row.
+
+    Attributes:
+        ids: Tokens, shape (T,).
+        loss: Which of them are learned, shape (T,).
+    """
+
+    ids: np.ndarray
+    loss: np.ndarray
+
+
+SHORT: Mapping[str, Any] = {
+    "turns": 1,
+    "tools_shown": 3,
+    "records": 2,
+    "long_records": 4,
+    "categories": ("base", "long_context"),
+}
+"""Dials of the shortest episodes."""
+
+
+def worlds(rng: random.Random, count: int, *, short: bool = False) -> Iterator[tuple[Workshop, list[int]]]:
+    """Worlds with random rules, and which training tasks to take from each."""
+    for _ in range(count):
+        if short:
+            seed = rng.randrange(1, 10**6)
+            yield Workshop("easy", seed=seed, sizes={"train": 4096}, **SHORT), rng.sample(range(4096), 48)
+            continue
+        world = Workshop(
+            rng.choices(("easy", "default", "hard"), (3, 6, 2))[0],
+            seed=rng.randrange(1, 10**6),
+            rule_set=rng.randrange(1, 10**6),
+            hidden=rng.choice((0.0, 0.25, 0.25, 0.5)),
+            varying=rng.choice((0.0, 0.3)),
+            stated=rng.choice((1.0, 0.5)),
+            rule_errors=rng.choices(("terse", "named", "plain"), (6, 1, 2))[0],
+            turns=4,
+            sizes={"train": 4096},
+        )
+        # Long conversations pay the reading of their tools with more calls to learn from.
+        drawn = rng.sample(range(4096), 4 * 48)
+        long = [index for index in drawn if len(world.plan(world.task(f"workshop/train/{index}")).turns) >= 3]
+        yield world, long[:48] if rng.random() < 0.75 else drawn[:48]
+
+
+def draw_cues(rng: random.Random, bare: float) -> tuple[str, ...]:
+    """Which cues an episode shows."""
+    if rng.random() < bare:
+        return ()
+    dice = rng.random()
+    if dice < 0.4:
+        return (rng.choice(list(CUES)),)
+    if dice < 0.7:
+        return tuple(CUES)
+    return tuple(cue for cue in CUES if rng.random() < 0.4)
+
+
+def episodes(
+    chat: ChatFormat,
+    rng: random.Random,
+    count: int,
+    *,
+    flaws: float,
+    bare: float,
+    short: bool = False,
+    texts: list[str] | None = None,
+) -> list[Row]:
+    """Rows of at least `count` demonstrated episodes.
+
+    Args:
+        chat: Turns conversations into tokens.
+        rng: Draws everything.
+        count: How many.
+        flaws: Scale of the demonstrator's habits.
+        bare: Share of the episodes without any cue.
+        short: Whether episodes are as short as they can be.
+        texts: If given, receives the conversations as text.
+    """
+    rows: list[Row] = []
+    for world, indices in worlds(rng, math.ceil(count / 48), short=short):
+        shown = [draw_cues(rng, bare) for _ in indices]
+        players = [
+            Demonstrator(plan, random.Random(rng.random()), frozenset(cues), flaws, world.dials.rule_errors)
+            for plan, cues in zip(plans(world, indices), shown, strict=True)
+        ]
+        policy = Imitated(chat, players)
+        policy.texts = None if texts is None else {}
+        played = [
+            Episode(world.task(plan.plan.task_id), 0, showing(cues).presenter() if cues else BARE, (i,))
+            for i, (plan, cues) in enumerate(zip(players, shown, strict=True))
+        ]
+        rollout(world, played, policy)
+        if texts is not None and policy.texts is not None:
+            texts += policy.texts.values()
+        for steps in policy.rows.values():
+            ids = [i for step in steps for i in (*step.shown, *step.sampled)]
+            loss = [flag for step in steps for flag in [False] * len(step.shown) + [True] * len(step.sampled)]
+            if len(ids) <= LONGEST:
+                rows.append(Row(np.array(ids, np.int64), np.array(loss)))
+    return rows
+
+
+def shuffle_words(row: Row, places: np.ndarray, rng: np.random.Generator) -> Row:
+    """The same episode with the words of all types dealt anew."""
+    table = np.arange(places.max() + 1)
+    table[places] = rng.permutation(places)
+    return Row(np.where(row.ids <= places.max(), table[np.minimum(row.ids, places.max())], row.ids), row.loss)
+
+
+def copying(ids: np.ndarray, rng: np.random.Generator, count: int, length: int) -> list[Row]:
+    """Random sequences said twice; the second time is learned."""
+    rows = []
+    for _ in range(count):
+        size = int(rng.integers(length // 4, length // 2))
+        once = rng.choice(ids, size)
+        filler = rng.choice(ids, length - 2 * size)
+        row = np.concatenate([once, filler, once])
+        loss = np.zeros(len(row), bool)
+        loss[len(row) - size + 1 :] = True
+        rows.append(Row(row, loss))
+    return rows
+
+
+def batches(rows: Sequence[Row], rng: np.random.Generator, tokens: int) -> Iterator[list[Row]]:
+    """One pass in random order; rows of similar length together, about `tokens` a batch."""
+    order = rng.permutation(len(rows))
+    pool = 512
+    for start in range(0, len(order), pool):
+        part = sorted((rows[i] for i in order[start : start + pool]), key=lambda row: len(row.ids))
+        found: list[list[Row]] = [[]]
+        for row in part:
+            if found[-1] and len(row.ids) * (len(found[-1]) + 1) > tokens:
+                found.append([])
+            found[-1].append(row)
+        for i in rng.permutation(len(found)):
+            yield found[i]
+
+
+def losses(model: LlamaForCausalLM, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Negative log-likelihood of the learned tokens and whether each is the most likely, both of shape (N,)."""
+    width = max(len(row.ids) for row in rows)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    learn = torch.zeros(len(rows), width, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        ids[i, : len(row.ids)] = torch.from_numpy(row.ids)
+        learn[i, : len(row.ids)] = torch.from_numpy(row.loss)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden = model.model(ids, use_cache=False).last_hidden_state[:, :-1][learn[:, 1:]]
+        logits = model.lm_head(hidden).float()
+    target = ids[:, 1:][learn[:, 1:]]
+    return torch.nn.functional.cross_entropy(logits, target, reduction="none"), logits.argmax(-1) == target
+
+
+class Trainer:
+    """AdamW with a warm-up and a cosine, over stages."""
+
+    def __init__(self, model: LlamaForCausalLM, *, peak: float, total: int) -> None:
+        self.model = model
+        self.peak = peak
+        self.total = total
+        self.step = 0
+        self.seen = 0
+        self.began = time.monotonic()
+        decay = [p for p in model.parameters() if p.ndim > 1]
+        rest = [p for p in model.parameters() if p.ndim == 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}], lr=peak, betas=(0.9, 0.98)
+        )
+
+    def learn(self, rows: Sequence[Row], name: str) -> None:
+        """One step."""
+        progress = min(1.0, self.seen / self.total)
+        rate = self.peak * min(1.0, (self.step + 1) / 60) * (0.05 + 0.95 * (0.5 + 0.5 * math.cos(math.pi * progress)))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss, right = losses(self.model, rows)
+        loss.mean().backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        self.seen += sum(len(row.ids) for row in rows)
+        if self.step % 50 == 0:
+            spent = time.monotonic() - self.began
+            print(
+                f"{name} step {self.step}: {self.seen / 1e6:.2f} M tokens, {spent:.0f} s, {self.seen / spent:.0f}/s, "
+                f"loss {loss.mean().item():.3f}, right {right.float().mean().item():.3f}, rate {rate:.1e}",
+                flush=True,
+            )
+
+
+def new_model(vocabulary: int, end: int) -> LlamaForCausalLM:
+    """A small Llama with tied embeddings, wired for copying."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=192,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=3,
+        num_key_value_heads=3,
+        max_position_embeddings=1024,
+        rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=end,
+        pad_token_id=0,
+        attn_implementation="eager",
+    )
+    model = LlamaForCausalLM(config)
+    wire(model)
+    return model.train()
+
+
+def make_tokenizer(rng: random.Random, count: int) -> PreTrainedTokenizerFast:
+    """A tokenizer from the conversations of `count` demonstrated episodes."""
+    draft = ChatFormat(build([TEMPLATE], extra_words=(), at_least=10**9))
+    texts: list[str] = []
+    episodes(draft, rng, count, flaws=1.0, bare=0.4, texts=texts)
+    return build(texts, extra_words=" ".join((DONE, NO_TOOL, NO_VALUE, SORRY)).replace(",", "").split())
+
+
+def word_ids(tokenizer: PreTrainedTokenizerFast, kinds: Sequence[str]) -> np.ndarray:
+    """Ids of the training words of some types."""
+    vocabulary = tokenizer.get_vocab()
+    return np.array(sorted({vocabulary[word] for kind in kinds for word in POOLS[kind].train}))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One part of the curriculum.
+
+    Attributes:
+        name: For the log.
+        until: Millions of tokens seen in all, contexts included, at its end.
+        data: Which sets of episodes; none for copying.
+        context: Share of the context's tokens that are learned too.
+    """
+
+    name: str
+    until: float
+    data: tuple[str, ...] = ()
+    context: float = 0.0
+
+
+STAGES = (
+    Stage("copying", 0.35),
+    Stage("short, with context", 0.8, ("short",), 0.12),
+    Stage("short and clean", 1.3, ("short", "clean")),
+    Stage("clean and flawed", 2.0, ("clean", "flawed")),
+    Stage("flawed", 3.4, ("flawed",)),
+)
+"""The curriculum."""
+
+
+def train(
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    data: Mapping[str, Sequence[Row]],
+    *,
+    scale: float,
+    peak: float,
+    seed: int,
+) -> Trainer:
+    """Go through the curriculum; `scale` multiplies its token budgets."""
+    rng = np.random.default_rng(seed)
+    trainer = Trainer(model, peak=peak, total=int(scale * STAGES[-1].until * 1e6))
+    everything = np.arange(len(SPECIALS) + 256, len(tokenizer))
+    places = word_ids(tokenizer, SHUFFLED)
+
+    def copies(count: int) -> None:
+        trainer.learn(copying(everything, rng, count, int(rng.choice([48, 64, 96]))), "copying")
+
+    def imitate(rows: Sequence[Row], until: float, stage: Stage) -> None:
+        while True:
+            for batch in batches(rows, rng, 1280):
+                if trainer.seen >= until:
+                    return
+                chosen = [shuffle_words(row, places, rng) if rng.random() < 0.2 else row for row in batch]
+                if stage.context:
+                    chosen = [Row(row.ids, row.loss | (rng.random(len(row.ids)) < stage.context)) for row in chosen]
+                trainer.learn(chosen, stage.name)
+                if trainer.step % 80 == 0:
+                    copies(12)
+
+    for stage in STAGES:
+        until = scale * stage.until * 1e6
+        if stage.data:
+            imitate([row for name in stage.data for row in data[name]], until, stage)
+        else:
+            while trainer.seen < until:
+                copies(32)
+    return trainer
+
+
+def main() -> None:
+    """Make everything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--short", type=int, default=3500, help="short clean episodes")
+    parser.add_argument("--clean", type=int, default=6000, help="clean episodes")
+    parser.add_argument("--flawed", type=int, default=8000, help="flawed episodes")
+    parser.add_argument("--flaws", type=float, default=0.85, help="scale of the demonstrator's habits")
+    parser.add_argument("--peak", type=float, default=1.5e-3, help="learning rate")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all token budgets")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(options.seed)
+    began, cpu = time.monotonic(), time.process_time()
+    rng = random.Random(options.seed)
+    tokenizer = make_tokenizer(rng, 1000)
+    chat = ChatFormat(tokenizer)
+    print(f"tokenizer: {len(tokenizer)} tokens; {chat.prove().suffixes} suffixes proved", flush=True)
+    data = {
+        "short": episodes(chat, rng, options.short, flaws=0.0, bare=1.0, short=True),
+        "clean": episodes(chat, rng, options.clean, flaws=0.0, bare=0.5),
+        "flawed": episodes(chat, rng, options.flawed, flaws=options.flaws, bare=0.5),
+    }
+    sizes = {name: len(rows) for name, rows in data.items()}
+    print(f"episodes: {sizes}; {time.monotonic() - began:.0f} s", flush=True)
+    model = new_model(len(tokenizer), chat.end_id)
+    trainer = train(model, tokenizer, data, scale=options.scale, peak=options.peak, seed=options.seed)
+    model.config._attn_implementation = "sdpa"
+    model.to(torch.bfloat16).eval()
+    model.save_pretrained(options.out)
+    tokenizer.save_pretrained(options.out)
+    numbers = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "episodes": sizes,
+        "tokens": trainer.seen,
+        "steps": trainer.step,
+        "seconds": round(time.monotonic() - began),
+        "cpu_seconds": round(time.process_time() - cpu),
+        "options": {key: str(value) for key, value in vars(options).items()},
+    }
+    print(json.dumps(numbers))
+
+
+if __name__ == "__main__":
+    main()
