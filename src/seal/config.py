@@ -195,16 +195,22 @@ class EvaluationConfig:
         every: Rounds between two evaluations; 0 for none. The last round is always evaluated unless 0.
         before: Also before the first round.
         interface_gap: Also with the interface on, to report the gap.
+        held_out: Split on which the starting model and, at the very end, the chosen checkpoint are tested; empty for
+            none.
+        held_out_tasks: Use only so many of its tasks; None for all.
     """
 
     every: int = 5
     before: bool = True
     interface_gap: bool = False
+    held_out: str = ""
+    held_out_tasks: int | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         if self.every < 0:
             raise ConfigError(f"evaluation.every must be 0 (never) or a number of rounds, got {self.every}")
+        _positive("evaluation", held_out_tasks=self.held_out_tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,6 +258,18 @@ def test_two_processes_share_a_round(tmp_path, model_dir) -> None:
     assert (tmp_path / "two" / "traces" / "round-0001.rank1.jsonl").is_file()
 
 
+def test_the_held_out_split_is_tested_before_and_after(run) -> None:
+    directory, summary = run(
+        "evaluation.held_out=validation", "evaluation.held_out_tasks=2", "update.learning_rate=0.05"
+    )
+    assert {summary["held_out"][when]["n"] for when in ("before", "after")} == {2}
+    for when in ("before", "after"):
+        (successes,) = {
+            sum(t.trajectory.verdict.reward for t in read_traces(directory / "traces" / f"held-out-{when}.jsonl"))
+        }
+        assert successes == summary["held_out"][when]["success"] * 2
+
+
 def test_too_few_tasks_for_a_round(run) -> None:
     with pytest.raises(ConfigError, match="a round needs 10 different tasks"):
         run("rollout.prompts=10", "update.micro_batch=1")

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from seal.config import RunConfig, parse_config, to_toml
 from seal.errors import ConfigError, MissingError
@@ -106,7 +106,13 @@ class RunDirectory:
 
     def write_traces(self, index: int, traced: Iterable[Traced], *, rank: int = 0) -> None:
         """Write the rollouts of a round, atomically."""
-        name = f"round-{index:04d}.jsonl" if rank == 0 else f"round-{index:04d}.rank{rank}.jsonl"
+        self._write_traced(f"round-{index:04d}.jsonl" if rank == 0 else f"round-{index:04d}.rank{rank}.jsonl", traced)
+
+    def write_test(self, when: Literal["before", "after"], traced: Iterable[Traced]) -> None:
+        """Write the episodes of a held-out test, atomically."""
+        self._write_traced(f"held-out-{when}.jsonl", traced)
+
+    def _write_traced(self, name: str, traced: Iterable[Traced]) -> None:
         write_atomic(self.path / "traces" / name, b"".join(dumps(trace_record(item)) + b"\n" for item in traced))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:

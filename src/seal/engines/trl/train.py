@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from seal.config import RunConfig
 from seal.engines.progress import Reporter, Silent
@@ -27,9 +27,10 @@ from seal.profile import Profile
 from seal.rollout import Episode, rollout
 from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json, writing
+from seal.types import Diagnosis, Trajectory
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from seal.engines.trl.trainer import SealTrainer
     from seal.models.chat import ChatFormat
@@ -64,10 +65,13 @@ def train(
     from seal.engines.trl.build import processes, quiet  # noqa: PLC0415 -- loads torch and transformers
 
     process = processes(config)
+    test = None
+    if config.evaluation.held_out:
+        test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
     with process.main_process_first():
         directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process)
     with directory, quiet():
-        run = _Run(config, directory, environment, validation, reporter or Silent(), main=process.is_main_process)
+        run = _Run(config, directory, environment, validation, test, reporter or Silent(), main=process.is_main_process)
         return run.train([task.id for task in order])
 
 
@@ -79,6 +83,7 @@ class _Measured:
     last: dict[str, Any] | None = None
     best: dict[str, Any] | None = None
     best_round: int | None = None
+    held_out_before: dict[str, Any] | None = None
     seconds: float = 0.0
 
 
@@ -94,9 +99,10 @@ class _Run:
         config: RunConfig,
         directory: RunDirectory,
         environment: Environment,
-        validation: TaskSet | None,
-        reporter: Reporter,
         *,
+        validation: TaskSet | None,
+        test: TaskSet | None,
+        reporter: Reporter,
         main: bool,
     ) -> None:
         self.main = main
@@ -104,6 +110,7 @@ class _Run:
         self.directory = directory
         self.environment = environment
         self.validation = validation
+        self.test = test
         self.reporter = reporter
         self.options = LoopOptions(
             group_size=config.rollout.group_size,
@@ -114,8 +121,7 @@ class _Run:
             seed=config.seed,
         )
         self.measured = _Measured()
-        self._round_started = perf_counter()
-        self._update_started = 0.0
+        self._round_started = self._update_started = perf_counter()
         self._played: Round | None = None
         self._record: dict[str, Any] = {}
         self._reliance: list[float | None] = []
@@ -154,8 +160,13 @@ class _Run:
             events=self,
             checkpoints=self.directory.checkpoints,
         )
-        if checkpoint is None and self.validation is not None and self.config.evaluation.before:
-            self.measured.before = self._validate().to_json()
+        if checkpoint is None:
+            if self.validation is not None and self.config.evaluation.before:
+                self.measured.before = self._validate().to_json()
+            if self.test is not None:
+                with self._policy(0.0) as policy:
+                    self.measured.held_out_before = self._test("before", policy)
+        self.measured.seconds += perf_counter() - self._round_started
         self._round_started = perf_counter()
         self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         return self._summarise()
@@ -233,13 +244,13 @@ class _Run:
         write_json(checkpoint / STATE, {"loop": state.to_json(), "measured": asdict(self.measured)})
 
     @contextmanager
-    def _policy(self, temperature: float) -> Iterator[LocalPolicy]:
-        """The current weights as a policy, computing in the data type of the update."""
+    def _policy(self, temperature: float, model: PreTrainedModel | None = None) -> Iterator[LocalPolicy]:
+        """The current weights (or another model's) as a policy, computing in the data type of the update."""
         from seal.models.local import LocalPolicy  # noqa: PLC0415 -- loads torch
 
         with self.trainer.accelerator.autocast():
             policy = LocalPolicy(
-                self.trainer.accelerator.unwrap_model(self.trainer.model),
+                model or self.trainer.accelerator.unwrap_model(self.trainer.model),
                 self.tokenizer,
                 chat=self.chat,
                 temperature=temperature,
@@ -281,21 +292,30 @@ class _Run:
         return every > 0 and ((index + 1) % every == 0 or index + 1 == self.config.rollout.rounds)
 
     def _validate(self, index: int | None = None) -> Evaluation:
-        """Bare and greedy; the evaluation module cannot show a cue."""
         assert self.validation is not None
-        self.reporter.begin("validate", round_index=index, total=len(self.validation))
-        count = _Count(self.reporter)
         with self._policy(0.0) as policy:
-            return summarise(
-                evaluate(
-                    self.environment,
-                    self.validation,
-                    policy,
-                    seed=self.config.seed,
-                    on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
-                    chunk=self.config.rollout.batch_size,
-                )
-            )
+            return summarise(self._evaluate(self.validation, policy, index))
+
+    def _test(self, when: Literal["before", "after"], policy: LocalPolicy) -> dict[str, Any]:
+        """Test on held-out tasks: once before training, once with the chosen checkpoint."""
+        assert self.test is not None
+        pairs = self._evaluate(self.test, policy, None)
+        if self.main:
+            self.directory.write_test(when, (Traced(trajectory, diagnosis) for trajectory, diagnosis in pairs))
+        return summarise(pairs).to_json()
+
+    def _evaluate(self, tasks: TaskSet, policy: LocalPolicy, index: int | None) -> list[tuple[Trajectory, Diagnosis]]:
+        """Bare and greedy; the evaluation module cannot show a cue."""
+        self.reporter.begin("validate", round_index=index, total=len(tasks))
+        count = _Count(self.reporter)
+        return evaluate(
+            self.environment,
+            tasks,
+            policy,
+            seed=self.config.seed,
+            on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
+            chunk=self.config.rollout.batch_size,
+        )
 
     def _validate_shown(self, played: Round) -> Evaluation:
         """The same tasks through the round's interface: its difference to `_validate` is the interface gap."""
@@ -339,9 +359,20 @@ class _Run:
         ]
 
     def _summarise(self) -> dict[str, Any]:
+        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
+
         measured, best = self.measured, self.directory.checkpoints / "best"
+        started = perf_counter()
         if self.main and not best.exists():
             self._export(best)
+        self.trainer.accelerator.wait_for_everyone()
+        held_out = None
+        if self.test is not None:
+            with self._policy(
+                0.0, load_model(str(best), dtype="float32", device=self.config.model.device).model
+            ) as policy:
+                held_out = {"before": measured.held_out_before, "after": self._test("after", policy)}
+        measured.seconds += perf_counter() - started
         summary = {
             "seed": self.config.seed,
             "rounds": self.config.rollout.rounds,
@@ -349,6 +380,7 @@ class _Run:
             "model": self.config.model.source,
             "environment": self.config.environment.name,
             "validation": {"before": measured.before, "after": measured.last, "best": measured.best},
+            "held_out": held_out,
             "best": {
                 "round": measured.best_round,
                 "success": measured.best["success"] if measured.best is not None else None,
