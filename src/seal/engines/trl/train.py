@@ -71,7 +71,15 @@ def train(
     with process.main_process_first():
         directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process)
     with directory, quiet():
-        run = _Run(config, directory, environment, validation, test, reporter or Silent(), main=process.is_main_process)
+        run = _Run(
+            config,
+            directory,
+            environment,
+            validation=validation,
+            test=test,
+            reporter=reporter or Silent(),
+            main=process.is_main_process,
+        )
         return run.train([task.id for task in order])
 
 
