@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -322,7 +322,7 @@ class Demonstrator:
             break
         return ToolCall(call.name, arguments)
 
-    def _call(self, aim: Aim) -> Iterator[str | ToolCall]:
+    def _call(self, aim: Aim) -> Generator[str | ToolCall, None, bool]:
         """Make one call, mistakes and repairs included; returns whether it was done in the end."""
         name = aim.natural.name
         rule = aim.fitted.rule
@@ -369,7 +369,7 @@ class Demonstrator:
             return "unknown_tool", ToolCall(others[len(name) % len(others)], call.arguments)
         return None
 
-    def _after_refusal(self, aim: Aim, call: ToolCall) -> Iterator[str | ToolCall]:
+    def _after_refusal(self, aim: Aim, call: ToolCall) -> Generator[str | ToolCall, None, bool]:
         """A call that was meant well was refused: repair it if something tells how, else give up, repeat or guess."""
         rule = aim.fitted.rule
         if rule is None or (call == aim.ruled and not aim.before):

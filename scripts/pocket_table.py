@@ -53,7 +53,9 @@ class Condition:
         return paired_bootstrap([0.0] * len(self.success), self.success, seed=0, resamples=2000)
 
 
-def play(policy: LocalPolicy, world: Workshop, split: str, tasks: int, samples: int, cues: Sequence[str]) -> Condition:
+def play(
+    policy: LocalPolicy, world: Workshop, *, split: str, tasks: int, samples: int, cues: Sequence[str]
+) -> Condition:
     """Play `samples` episodes of each of the first `tasks` tasks."""
     presenter = showing(cues).presenter() if cues else BARE
     wanted = [world.task(f"workshop/{split}/{index}") for index in range(tasks)]
@@ -91,7 +93,7 @@ def measure(
 
     def note(name: str, temperature: float, count: int, shown: Sequence[str]) -> None:
         began = time.monotonic()
-        found[name] = play(policy(temperature), world, split, tasks, count, shown)
+        found[name] = play(policy(temperature), world, split=split, tasks=tasks, samples=count, cues=shown)
         spent = time.monotonic() - began
         print(
             f"{preset} {name}: {found[name].estimate.value:.3f} ({tasks * count} episodes, {spent:.0f} s)", flush=True
@@ -127,8 +129,8 @@ def table(results: Mapping[str, Mapping[str, Condition]], *, split: str, tasks: 
     for key, name in names.items():
         lines.append(f"| {name} | " + " | ".join(percent(results[p][key].estimate) for p in presets) + " |")
     for category in CATEGORIES:
-        cells = [results[p]["greedy"].categories[category] for p in presets]
-        lines.append(f"| greedy, bare: {category} | " + " | ".join(percent(wilson(w, n)) for w, n in cells) + " |")
+        counts = [results[p]["greedy"].categories[category] for p in presets]
+        lines.append(f"| greedy, bare: {category} | " + " | ".join(percent(wilson(w, n)) for w, n in counts) + " |")
     lines += ["", "Labels of turns, greedy, bare (share of turns that were reached):", ""]
     lines += ["| label | " + " | ".join(presets) + " |", "|---|" + "---|" * len(presets)]
     every: Counter[str] = Counter()

@@ -79,8 +79,8 @@ def build(texts: Iterable[str], *, extra_words: Iterable[str], at_least: int = 2
         extra_words: Words that `texts` may lack.
         at_least: How often a frame has to occur.
     """
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 -- heavy
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 -- heavy
 
     texts = list(texts)
     runs = frames(texts, at_least=at_least)
