@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from seal.episodes import play_tasks
 from seal.errors import Failure
-from seal.labels import diagnose
 from seal.profile import Profile, aggregate
-from seal.rollout import Episode, rollout
+from seal.rollout import BARE
 from seal.stats import Estimate, wilson
 from seal.task import Environment, Policy, TaskSet
 from seal.types import Diagnosis, Trajectory
@@ -89,23 +89,17 @@ def evaluate(
     Returns:
         The played episodes with their diagnoses, in the order of tasks and samples.
     """
-    episodes = [
-        Episode(task, sample, seed=(seed, 0, position, sample))
-        for position, task in enumerate(tasks)
-        for sample in range(samples)
-        if (task.id, sample) not in done
-    ]
-    size = len(episodes) if policy.concurrency > 1 else chunk
-    results: list[tuple[Trajectory, Diagnosis]] = []
-
-    def tell(trajectory: Trajectory) -> None:
-        if on_trajectory is not None:
-            on_trajectory(trajectory, diagnose(trajectory))
-
-    for start in range(0, len(episodes), max(1, size)):
-        played = rollout(environment, episodes[start : start + size], policy, on_trajectory=tell)
-        results.extend((trajectory, diagnose(trajectory)) for trajectory in played)
-    return results
+    return play_tasks(
+        environment,
+        tasks,
+        policy,
+        BARE,
+        samples=samples,
+        seed=seed,
+        done=done,
+        on_trajectory=on_trajectory,
+        chunk=chunk,
+    )
 
 
 def summarise(pairs: Iterable[tuple[Trajectory, Diagnosis]]) -> Evaluation:

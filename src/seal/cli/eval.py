@@ -80,7 +80,8 @@ def evaluate(
         "seed": seed,
         "interface": None,
     }
-    from seal.cli.shown import parse_interface, play_shown  # noqa: PLC0415 -- not for --help
+    from seal.cli.shown import parse_interface  # noqa: PLC0415 -- not for --help
+    from seal.episodes import play_tasks  # noqa: PLC0415
     from seal.evaluate import evaluate as play_bare  # noqa: PLC0415
     from seal.evaluate import summarise  # noqa: PLC0415
 
@@ -112,8 +113,15 @@ def evaluate(
                 environment, chosen, policy, samples=samples, seed=seed, done=kept, on_trajectory=on_trajectory
             )
         else:
-            played = play_shown(
-                environment, chosen, policy, omega, samples=samples, seed=seed, done=kept, on_trajectory=on_trajectory
+            played = play_tasks(
+                environment,
+                chosen,
+                policy,
+                omega.presenter(),
+                samples=samples,
+                seed=seed,
+                done=kept,
+                on_trajectory=on_trajectory,
             )
         pairs = [*kept.values(), *played]
         measured = summarise(pairs).to_json()

@@ -6,17 +6,13 @@ and every output says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from seal.cues import CUES
 from seal.errors import ConfigError, DataError
 from seal.interface import Interface, showing
-from seal.labels import diagnose
-from seal.rollout import Episode, rollout
-from seal.task import Environment, Policy, TaskSet
 from seal.trace import read_json
-from seal.types import Diagnosis, Trajectory
 
 
 def parse_interface(text: str) -> Interface:
@@ -51,48 +47,3 @@ def parse_interface(text: str) -> Interface:
     if text.endswith(".json") or "/" in text:
         raise ConfigError(f"--interface: there is no file {text!r}")
     return showing(cues)
-
-
-def play_shown(
-    environment: Environment,
-    tasks: TaskSet,
-    policy: Policy,
-    interface: Interface,
-    *,
-    samples: int = 1,
-    seed: int = 0,
-    done: Collection[tuple[str, int]] = (),
-    on_trajectory: Callable[[Trajectory, Diagnosis], None] | None = None,
-    chunk: int = 64,
-) -> list[tuple[Trajectory, Diagnosis]]:
-    """Like `seal.evaluate.evaluate`, with the same tasks, samples and seeds, but through an interface.
-
-    Args:
-        environment: Where.
-        tasks: What.
-        policy: Who.
-        interface: What is shown beside the original observations.
-        samples: Episodes per task.
-        seed: Of the policy's randomness; the same seed pairs with the bare evaluation.
-        done: (task id, sample) pairs that need not be played again.
-        on_trajectory: Told of every finished episode.
-        chunk: Episodes that a lockstep policy gets at once.
-    """
-    presenter = interface.presenter()
-    episodes = [
-        Episode(task, sample, presenter, seed=(seed, 0, position, sample))
-        for position, task in enumerate(tasks)
-        for sample in range(samples)
-        if (task.id, sample) not in done
-    ]
-    size = len(episodes) if policy.concurrency > 1 else chunk
-    played: list[tuple[Trajectory, Diagnosis]] = []
-
-    def tell(trajectory: Trajectory) -> None:
-        if on_trajectory is not None:
-            on_trajectory(trajectory, diagnose(trajectory))
-
-    for start in range(0, len(episodes), max(1, size)):
-        finished = rollout(environment, episodes[start : start + size], policy, on_trajectory=tell)
-        played.extend((trajectory, diagnose(trajectory)) for trajectory in finished)
-    return played

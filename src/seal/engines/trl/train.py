@@ -20,11 +20,10 @@ from seal.engines.progress import Reporter, Silent
 from seal.engines.records import round_record, summarise_reliance
 from seal.engines.rundir import STATE, RunDirectory, read_state
 from seal.envs import make
+from seal.episodes import play_tasks
 from seal.evaluate import Evaluation, evaluate, summarise
-from seal.labels import diagnose
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.profile import Profile
-from seal.rollout import Episode, rollout
 from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json, writing
 from seal.types import Diagnosis, Trajectory
@@ -329,13 +328,19 @@ class _Run:
         """The same tasks through the round's interface: its difference to `_validate` is the interface gap."""
         assert self.validation is not None
         self.reporter.begin("validate", round_index=played.index, total=len(self.validation))
-        presenter = played.interface.presenter()
-        episodes = [
-            Episode(task, 0, presenter, seed=(self.config.seed, 0, i, 0)) for i, task in enumerate(self.validation)
-        ]
+        count = _Count(self.reporter)
         with self._policy(0.0) as policy:
-            taus = rollout(self.environment, episodes, policy, on_trajectory=_Count(self.reporter))
-        return summarise((tau, diagnose(tau)) for tau in taus)
+            return summarise(
+                play_tasks(
+                    self.environment,
+                    self.validation,
+                    policy,
+                    played.interface.presenter(),
+                    seed=self.config.seed,
+                    on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
+                    chunk=self.config.rollout.batch_size,
+                )
+            )
 
     def _keep_best(self, index: int) -> None:
         """Keep the checkpoint that validates best; of equals, the first."""
