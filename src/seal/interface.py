@@ -35,6 +35,8 @@ class Recipe(StrEnum):
     """Every cue, switched by the profile each round."""
     STATIC = "static"
     """Every cue, always: the ablation without the closed loop."""
+    PLACEBO = "placebo"
+    """No cue, but rollouts are dealt, and filtered by `update.cued_failures`, as if they saw some: the control."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +158,7 @@ def showing(cues: Sequence[str]) -> Interface:
 
 
 def _allowed(options: InterfaceOptions) -> list[Cue]:
-    if options.recipe is Recipe.OFF:
+    if options.recipe in (Recipe.OFF, Recipe.PLACEBO):
         return []
     chosen = [CUES[cue] for cue in (options.cues or CUES)]
     if options.recipe is Recipe.PAPER:

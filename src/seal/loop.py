@@ -15,7 +15,7 @@ from typing import Any
 
 from seal.errors import ConfigError
 from seal.exposure import Exposure
-from seal.interface import Interface, InterfaceOptions, evolve, start
+from seal.interface import Interface, InterfaceOptions, Recipe, evolve, start
 from seal.labels import diagnose
 from seal.profile import History, Profile, aggregate
 from seal.rollout import BARE, Episode, rollout
@@ -165,13 +165,14 @@ def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: i
     presenter = state.interface.presenter()
     progress = state.round / options.rounds
     group = options.group_size
+    dealt = bool(state.interface.active) or options.interface.recipe is Recipe.PLACEBO
     episodes = []
     for row, task in enumerate(tasks, offset):
         prompt, sample = divmod(row, group)
         cued = options.exposure.cued(
             progress, group_size=group, seed=options.seed, round_index=state.round, prompt=prompt
         )
-        shown = presenter if state.interface.active and cued[sample] else BARE
+        shown = presenter if dealt and cued[sample] else BARE
         episodes.append(Episode(task, sample, shown, seed=(options.seed, state.round + 1, prompt, sample)))
     return episodes
 

@@ -13,7 +13,7 @@ EPILOGUE = "Exit codes: 0 done; 1 it ran and the answer is no; 2 bad input; 70 a
 
 _TRAIN = """Train a model through the whole loop.
 
-Without arguments it runs the recipe bfcl-smollm2. Every key that --set takes is listed in docs/configuration.md.
+Without arguments it runs the recipe workshop into runs/demo. docs/configuration.md lists every key that --set takes.
 """
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 import seal
 from seal.errors import MissingError
 
-DEFAULT = "bfcl-smollm2"
+DEFAULT = "workshop"
 """What `seal train` runs without arguments."""
+
+DEMO = Path("runs") / "demo"
+"""Where it runs it."""
 
 
 def home() -> Path:

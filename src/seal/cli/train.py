@@ -34,7 +34,7 @@ def train(
 
     Args:
         recipe: A TOML file, or the name of a recipe that comes with SEAL.
-        run: Directory of the run; runs/RECIPE unless given.
+        run: Directory of the run; runs/RECIPE unless given, runs/demo without --recipe.
         resume: Go on with the run where its last checkpoint stands.
         model: Overrides model.source: a directory, a hub id, smollm2, package:NAME.
         env: Overrides environment.name.
@@ -44,9 +44,8 @@ def train(
         json: Print the run's summary as one JSON object.
         quiet: Show no progress.
     """
-    chosen = recipe or recipes.DEFAULT
     overrides = [*_flags(model=model, env=env, rounds=rounds, seed=seed), *set_]
-    directory = run or Path("runs") / recipes.name(chosen)
+    directory = run or (Path("runs") / recipes.name(recipe) if recipe is not None else recipes.DEMO)
     config = load_config(_recipe(directory, recipe, resume=resume), overrides)
     with (
         resumable(f"To go on: seal train --resume --run {quote(str(directory))}"),
@@ -84,6 +83,11 @@ def _flags(*, model: str | None, env: str | None, rounds: int | None, seed: int 
 
 def _say(answer: Result, config: RunConfig, directory: Path) -> None:
     summary: Mapping[str, Any] = answer.data
+    if summary.get("held_out"):
+        from seal.cli.demo_report import report  # noqa: PLC0415 -- not for --help
+
+        answer.say(*report(directory, summary))
+        return
     validation: Mapping[str, Any] = summary.get("validation") or {}
     answer.say(f"Trained {summary['rounds']} round(s) in {summary['seconds']:.0f} s: {directory}")
     for when in ("before", "after", "best"):

@@ -1,0 +1,238 @@
+"""From the results of learning_curves.py to its page and its drawing. No measured number is written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from seal.stats import Estimate, mean_interval
+
+Run = Mapping[str, Any]
+Value = Callable[[Run], float]
+
+VANILLA, DEFAULT = "workshop-vanilla", "workshop"
+LATE = 3
+"""Validation points at the end of a run that are averaged."""
+
+HEAD = """\
+<!-- Made by scripts/learning_curves.py; the text is in scripts/learning_page.py. -->
+
+# Does training help, and does the interface?
+
+```bash
+.venv/bin/python scripts/learning_curves.py --runs {plan}{overrides}
+```
+
+trains each recipe with seeds 0, 1, ... on two cores (two runs at a time, one thread each; {minutes:.0f} minutes of wall time
+if both cores are free) and writes this page, [results.json](learning/results.json) and the drawing below. The environment is
+the workshop's `default` preset, the starting model the pocket model; every run tests its best checkpoint, chosen on {validation}
+validation tasks, once on the same {n} held-out tasks, in the bare environment. Intervals are Student's t at 95 % over
+seeds; differences are paired by seed. They hold for these tasks, this starting model and this set of hidden rules: other
+ones may move all seeds together.
+
+![Validation success over rounds](learning/curves.svg)
+
+"""
+
+RECIPES: Mapping[str, str] = {
+    "workshop-vanilla": "plain GRPO, no interface",
+    "workshop": "**the default**: cues in every rollout of the first third, none in the last; cued successes scored on "
+    "the bare context, cued failures without gradient",
+    "workshop-control": "the default's schedule and filter on gradients with no cue in sight",
+    "workshop-naive": "the default's cues in every rollout to the end, scored as sampled",
+}
+
+
+def late(run: Run) -> float:
+    """Mean of the last validation points: one point alone can hang on a mode that flips as a whole."""
+    return fmean(point[1] for point in run["validation"][-LATE:])
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The page, in Markdown."""
+    runs: Mapping[str, Sequence[Run]] = results["runs"]
+    some = next(iter(runs.values()))[0]
+    start = results["start"]
+    plan = " ".join(f"{recipe}:{len(found)}" for recipe, found in runs.items())
+    overrides = "".join(f" --set {item}" for item in results["overrides"])
+    seconds = sum(run["seconds"] for found in runs.values() for run in found)
+    lines = [
+        HEAD.format(
+            plan=plan,
+            overrides=overrides,
+            minutes=seconds / 120,
+            validation=results.get("validation_tasks", "the"),
+            n=some["n"],
+        ),
+        "| recipe | what it is | seeds |\n|---|---|---|",
+        *(f"| `{recipe}` | {RECIPES.get(recipe, '')} | {len(found)} |" for recipe, found in runs.items()),
+        "\n## Held-out success at the end\n",
+        f"The starting model: {percent(some['before'])} greedy, {percent(start['temperature_1'])} at temperature 1.\n",
+        "Greedy:\n",
+        *_table(runs, lambda run: run["after"], start=some["before"]),
+        "\nTemperature 1:\n",
+        *_table(runs, lambda run: run["temperature_1"], start=start["temperature_1"]),
+        f"\nMean of the last {LATE} validations of a run (greedy), which no choice of a checkpoint favours:\n",
+        *_table(runs, late, start=some["validation"][0][1]),
+        "\n## What it says\n",
+        *verdicts(runs, some, start),
+        "\n## Leaning on cues\n",
+        "Reliance r: nats by which cues in sight made a cued rollout's sampled tokens likelier, mean over seeds. Gap at "
+        "temperature 1: success of training rollouts with cues minus without, where a round had both. Gap, greedy: "
+        "held-out success of the final checkpoint with every cue in sight minus without; the starting model's is "
+        f"{100 * (start['all_cues'] - some['before']):+.1f} points.\n",
+        "| recipe | r, first third | r, second third | r, last third | gap, temperature 1 | gap, greedy, at the end |",
+        "|---|---|---|---|---|---|",
+        *(_leaning(recipe, found) for recipe, found in runs.items()),
+        "\n## Reasons of failure, held-out tasks, greedy\n",
+        *_labels(runs),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def percent(value: float) -> str:
+    """`31.2 %`."""
+    return f"{100 * value:.1f} %"
+
+
+def _points(values: Sequence[float], *, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    if len(values) < 2:
+        return f"{100 * values[0]:{sign}.1f} (one seed)" if values else "-"
+    found = mean_interval(values)
+    return f"{100 * found.value:{sign}.1f} ({100 * found.low:{sign}.1f} to {100 * found.high:{sign}.1f})"
+
+
+def paired(runs: Mapping[str, Sequence[Run]], recipe: str, other: str, value: Value) -> list[float]:
+    """Differences between two recipes over the seeds that both have."""
+    by_seed = {run["seed"]: value(run) for run in runs.get(other, ())}
+    return [value(run) - by_seed[run["seed"]] for run in runs.get(recipe, ()) if run["seed"] in by_seed]
+
+
+def _table(runs: Mapping[str, Sequence[Run]], value: Value, *, start: float) -> list[str]:
+    rows = [
+        "| recipe | seeds | success, % | minus the starting model, points | minus Vanilla, points |",
+        "|---|---|---|---|---|",
+    ]
+    for recipe, found in runs.items():
+        against = "" if recipe == VANILLA else _points(paired(runs, recipe, VANILLA, value), signed=True)
+        gain = _points([value(run) - start for run in found], signed=True)
+        rows.append(f"| `{recipe}` | {len(found)} | {_points([value(run) for run in found])} | {gain} | {against} |")
+    return rows
+
+
+def verdicts(runs: Mapping[str, Sequence[Run]], some: Run, start: Mapping[str, Any]) -> list[str]:
+    """One sentence a question, from the intervals alone."""
+    measures: Mapping[str, tuple[Value, float]] = {
+        "greedy": (lambda run: float(run["after"]), some["before"]),
+        "at temperature 1": (lambda run: float(run["temperature_1"]), start["temperature_1"]),
+        "over the late validations": (late, some["validation"][0][1]),
+    }
+    lines = []
+    for recipe, found in runs.items():
+        parts = [
+            f"{name}, {_verdict([value(run) - base for run in found])}" for name, (value, base) in measures.items()
+        ]
+        lines.append(f"- `{recipe}` against the starting model: {'; '.join(parts)}.")
+    for recipe, other in ((DEFAULT, VANILLA), (DEFAULT, "workshop-control"), ("workshop-naive", VANILLA)):
+        parts = [
+            f"{name}, {_verdict(differences)}"
+            for name, (value, _) in measures.items()
+            if (differences := paired(runs, recipe, other, value))
+        ]
+        if parts:
+            count = len(paired(runs, recipe, other, late))
+            lines.append(f"- `{recipe}` against `{other}`, {count} seeds in common: {'; '.join(parts)}.")
+    return lines
+
+
+def _verdict(differences: Sequence[float]) -> str:
+    if len(differences) < 2:
+        return f"{100 * differences[0]:+.1f} points with one seed, which says little"
+    found: Estimate = mean_interval(differences)
+    words = "better" if found.low > 0 else "worse" if found.high < 0 else "undecided"
+    return f"{words} ({_points(differences, signed=True)} points)"
+
+
+def _leaning(recipe: str, runs: Sequence[Run]) -> str:
+    total = len(runs[0]["reliance"])
+    thirds = [(0, total // 3), (total // 3, 2 * total // 3), (2 * total // 3, total)]
+    reliance = [
+        _mean([value for run in runs for value in run["reliance"][low:high] if value is not None])
+        for low, high in thirds
+    ]
+    gaps = [
+        cued - bare
+        for run in runs
+        for cued, bare in zip(run["cued"], run["bare"], strict=True)
+        if cued is not None and bare is not None
+    ]
+    end = _points([run["all_cues"] - run["after"] for run in runs], signed=True)
+    cells = ["-" if value is None else f"{value:+.2f}" for value in reliance]
+    gap = _mean(gaps)
+    cells += ["-" if gap is None else f"{100 * gap:+.1f} points", end]
+    return f"| `{recipe}` | {' | '.join(cells)} |"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _labels(runs: Mapping[str, Sequence[Run]]) -> list[str]:
+    """Turns by label, mean over seeds; the starting model first."""
+    columns = {"start": [next(iter(runs.values()))[0]["labels_before"]]}
+    columns |= {f"`{recipe}`": [run["labels_after"] for run in found] for recipe, found in runs.items()}
+    names = sorted({name for found in columns.values() for labels in found for name in labels})
+    first = columns["start"][0]
+    rows = [f"| turns by label | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for name in sorted(names, key=lambda item: -first.get(item, 0)):
+        cells = [f"{fmean(labels.get(name, 0) for labels in found):.0f}" for found in columns.values()]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return rows
+
+
+COLOURS = ("#4a4a4a", "#c2185b", "#1976d2", "#ef8a00", "#2e7d32")
+
+
+def svg(results: Mapping[str, Any]) -> str:
+    """Validation success by round: thin lines are seeds, thick ones their mean."""
+    runs: Mapping[str, Sequence[Run]] = results["runs"]
+    width, height, left, bottom = 720, 380, 60, 50
+    points = [point for found in runs.values() for run in found for point in run["validation"]]
+    last, top = max(point[0] for point in points), max(0.1, max(point[1] for point in points) * 1.1)
+
+    def place(x: float, y: float) -> str:
+        return f"{left + x / last * (width - left - 190):.1f},{height - bottom - y / top * (height - bottom - 30):.1f}"
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="{left}" y="18" font-weight="bold">validation success, greedy, bare environment</text>',
+    ]
+    for step in range(6):
+        y = top * step / 5
+        (x1, y1), (x2, _) = (place(x, y).split(",") for x in (0, last))
+        out.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y1}" stroke="#dddddd"/>')
+        out.append(f'<text x="{left - 6}" y="{float(y1) + 4:.1f}" text-anchor="end">{100 * y:.0f} %</text>')
+    for x in sorted({point[0] for point in points}):
+        px, py = place(x, 0).split(",")
+        out.append(f'<text x="{px}" y="{float(py) + 18:.1f}" text-anchor="middle">{x}</text>')
+    out.append(f'<text x="{place(last / 2, 0).split(",")[0]}" y="{height - 10}" text-anchor="middle">round</text>')
+    for number, (recipe, found) in enumerate(runs.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        for run in found:
+            line = " ".join(place(x, y) for x, y, _ in run["validation"])
+            out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-opacity="0.25"/>')
+        mean = [
+            place(column[0][0], fmean(point[1] for point in column))
+            for column in zip(*(run["validation"] for run in found), strict=False)
+        ]
+        out.append(f'<polyline points="{" ".join(mean)}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        y = 50 + 20 * number
+        out.append(
+            f'<line x1="{width - 175}" y1="{y}" x2="{width - 150}" y2="{y}" stroke="{colour}" stroke-width="3"/>'
+        )
+        out.append(f'<text x="{width - 144}" y="{y + 4}">{recipe} ({len(found)})</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
