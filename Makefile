@@ -1,9 +1,10 @@
 # make setup    install everything into .venv, nothing else
-# make demo     set up, and run the main job: train a small model on this machine, evaluate it, show a transcript
+# make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
 # make lint     ruff, mypy, import contracts
 # make parity   our BFCL against the official checker: make parity N=20000 SEED=7
 # make bench    measure, into benchmarks/results.json
+# make learning train the workshop's recipes over seeds, into docs/learning.md
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data demo test lint format parity bench docs
+.PHONY: help setup data demo test lint format parity bench learning docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -60,14 +61,12 @@ $(READY): requirements.lock pyproject.toml
 data: setup
 	$(BIN)/seal env setup bfcl
 
-demo: data
+demo: setup
 	@if [ -e $(DEMO)/config.toml ]; then \
 	  $(BIN)/seal train --run $(DEMO) --resume; \
 	else \
 	  $(BIN)/seal train --run $(DEMO); \
 	fi
-	$(BIN)/seal eval --model $(DEMO) --env bfcl --split held-out --tasks 8
-	$(BIN)/seal trace show $(DEMO) --limit 1
 
 test: data
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
@@ -87,6 +86,9 @@ parity: data
 
 bench: data
 	@$(BIN)/python benchmarks/run.py
+
+learning: setup
+	@$(BIN)/python scripts/learning_curves.py
 
 docs: setup
 	$(BIN)/python scripts/make_config_docs.py

@@ -24,12 +24,12 @@ HEAD = """\
 .venv/bin/python scripts/learning_curves.py --runs {plan}{overrides}
 ```
 
-trains each recipe with seeds 0, 1, ... on two cores (two runs at a time, one thread each; {minutes:.0f} minutes of wall time
-if both cores are free) and writes this page, [results.json](learning/results.json) and the drawing below. The environment is
-the workshop's `default` preset, the starting model the pocket model; every run tests its best checkpoint, chosen on {validation}
-validation tasks, once on the same {n} held-out tasks, in the bare environment. Intervals are Student's t at 95 % over
-seeds; differences are paired by seed. They hold for these tasks, this starting model and this set of hidden rules: other
-ones may move all seeds together.
+trains each recipe with seeds 0, 1, ... (two runs at a time, one thread each; here {minutes:.0f} minutes on two cores)
+and writes this page, [results.json](learning/results.json) and the drawing
+below. The environment is the workshop's `default` preset, the starting model the pocket model; every run tests its best
+checkpoint, chosen on {validation} validation tasks, once on the same {n} held-out tasks, in the bare environment.
+Intervals are Student's t at 95 % over seeds; differences are paired by seed. They hold for these tasks, this starting
+model and this set of hidden rules: other ones may move all seeds together.
 
 ![Validation success over rounds](learning/curves.svg)
 
@@ -78,8 +78,8 @@ def page(results: Mapping[str, Any]) -> str:
         "\n## What it says\n",
         *verdicts(runs, some, start),
         "\n## Leaning on cues\n",
-        "Reliance r: nats by which cues in sight made a cued rollout's sampled tokens likelier, mean over seeds. Gap at "
-        "temperature 1: success of training rollouts with cues minus without, where a round had both. Gap, greedy: "
+        "Reliance r: nats by which cues in sight made a cued rollout's sampled tokens likelier, mean over seeds. Gap "
+        "at temperature 1: success of training rollouts with cues minus without, where a round had both. Gap, greedy: "
         "held-out success of the final checkpoint with every cue in sight minus without; the starting model's is "
         f"{100 * (start['all_cues'] - some['before']):+.1f} points.\n",
         "| recipe | r, first third | r, second third | r, last third | gap, temperature 1 | gap, greedy, at the end |",
@@ -207,7 +207,8 @@ def svg(results: Mapping[str, Any]) -> str:
         return f"{left + x / last * (width - left - 190):.1f},{height - bottom - y / top * (height - bottom - 30):.1f}"
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="12">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="{left}" y="18" font-weight="bold">validation success, greedy, bare environment</text>',
     ]
@@ -230,9 +231,7 @@ def svg(results: Mapping[str, Any]) -> str:
             for column in zip(*(run["validation"] for run in found), strict=False)
         ]
         out.append(f'<polyline points="{" ".join(mean)}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
-        y = 50 + 20 * number
-        out.append(
-            f'<line x1="{width - 175}" y1="{y}" x2="{width - 150}" y2="{y}" stroke="{colour}" stroke-width="3"/>'
-        )
-        out.append(f'<text x="{width - 144}" y="{y + 4}">{recipe} ({len(found)})</text>')
+        x, y = width - 175, 50 + 20 * number
+        out.append(f'<line x1="{x}" y1="{y}" x2="{x + 25}" y2="{y}" stroke="{colour}" stroke-width="3"/>')
+        out.append(f'<text x="{x + 31}" y="{y + 4}">{recipe} ({len(found)})</text>')
     return "\n".join([*out, "</svg>"]) + "\n"

@@ -13,6 +13,8 @@ from seal.taxonomy import Label
 from seal.trace import dumps
 from seal.weights import WeightOptions
 
+HALF = Exposure(shape="constant", peak=0.5)
+
 
 def batch(environment, group):
     return [task for task in environment.tasks("train").take(2) for _ in range(group)]
@@ -92,3 +94,18 @@ def test_bad_sizes() -> None:
     for wrong in ({"group_size": 1}, {"rounds": 0}):
         with pytest.raises(ConfigError):
             LoopOptions(**wrong)
+
+
+def test_a_placebo_deals_rollouts_as_if_they_saw_cues_and_shows_none() -> None:
+    environment = Counter()
+    real = LoopOptions(group_size=4, rounds=3, interface=InterfaceOptions(recipe=Recipe.STATIC), exposure=HALF)
+    placebo = LoopOptions(group_size=4, rounds=3, interface=InterfaceOptions(recipe=Recipe.PLACEBO), exposure=HALF)
+    cued, _ = one_round(environment, batch(environment, 4), Scripted(careless), begin(real), real)
+    played, state = one_round(environment, batch(environment, 4), Scripted(careless), begin(placebo), placebo)
+    assert played.cued == cued.cued
+    assert sum(played.cued) == 4
+    assert state.interface.active == ()
+    for tau in played.trajectories:
+        assert all(turn.user == turn.user_shown for turn in tau.turns)
+        results = [result for turn in tau.turns for step in turn.steps for result in step.results]
+        assert all(result is None or result.raw == result.shown for result in results)

@@ -64,10 +64,10 @@ def test_without_arguments_it_runs_the_default_recipe(seal: Seal, engine: Engine
     outcome = seal("train")
     assert outcome.code == 0
     assert engine.config == load_config(recipes.home() / f"{recipes.DEFAULT}.toml")
-    assert engine.directory == Path("runs") / recipes.DEFAULT
+    assert engine.directory == Path("runs/demo")
     assert engine.resume is False
     assert "25.0 % (14.2 to 40.2, 40 episodes)" in outcome.out
-    assert f"seal eval --model runs/{recipes.DEFAULT}" in outcome.out
+    assert "seal eval --model runs/demo" in outcome.out
 
 
 def test_flags_and_settings_lie_on_top_of_the_recipe(seal: Seal, engine: Engine, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_json_is_the_summary_and_nothing_else(seal: Seal, engine: Engine) -> Non
 def test_away_from_a_terminal_every_round_is_one_line(seal: Seal, engine: Engine) -> None:
     lines = [line for line in seal("train").err.splitlines() if line.startswith("round ")]
     assert len(lines) == 2
-    assert "round 2/2 | success 20.0 %" in lines[1]
+    assert "round 2/24 | success 20.0 %" in lines[1]
     assert seal("train", "--quiet", "--run", "other").err == ""
 
 
@@ -133,7 +133,7 @@ def test_a_used_directory_is_refused_and_a_resumed_one_keeps_its_configuration(s
         (("--set", "rollout.rounds=-1"), "rollout.rounds must be positive"),
         (("--set", "rounds"), "an override reads section.key=value"),
         (("--rounds", "0"), "rollout.rounds must be positive"),
-        (("--resume",), "there is no run to resume in runs/bfcl-smollm2"),
+        (("--resume",), "there is no run to resume in runs/demo"),
         (("--run", "file"), "cannot write file"),
         (("--run", "file/below"), "cannot write file/below"),
         (("--run", "/proc/nowhere"), "cannot write /proc/nowhere"),

@@ -36,9 +36,8 @@ def report(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
     """
     before, after = summary["held_out"]["before"], summary["held_out"]["after"]
     traces = directory / "traces"
-    pairs = _pairs(
-        list(read_traces(traces / "held-out-before.jsonl")), list(read_traces(traces / "held-out-after.jsonl"))
-    )
+    first, last = (list(read_traces(traces / f"held-out-{when}.jsonl")) for when in ("before", "after"))
+    pairs = _pairs(first, last)
     rounds = [record for _, record in read_lines(directory / "rounds.jsonl")]
     yield _heading(f"Trained {summary['rounds']} round(s) in {summary['seconds']:.0f} s, tests included")
     yield from _validation(summary)
