@@ -273,3 +273,28 @@ def test_the_held_out_split_is_tested_before_and_after(run) -> None:
 def test_too_few_tasks_for_a_round(run) -> None:
     with pytest.raises(ConfigError, match="a round needs 10 different tasks"):
         run("rollout.prompts=10", "update.micro_batch=1")
+
+
+@pytest.mark.parametrize("loss", ["grpo", "dapo", "dr_grpo"])
+def test_rows_without_advantage_can_be_left_out(run, monkeypatch, loss) -> None:
+    from trl import GRPOTrainer
+
+    from seal.engines.trl.trainer import SealTrainer
+
+    overrides = (
+        f"update.loss={loss}",
+        "update.cued_failures=drop",
+        "interface.recipe=static",
+        "exposure.peak=0.75",
+        "evaluation.every=0",
+        "rollout.rounds=2",
+        "update.micro_batch=4",
+    )
+    ours, _ = run(*overrides, name="ours")
+    monkeypatch.setattr(SealTrainer, "_compute_loss", GRPOTrainer._compute_loss)
+    theirs, _ = run(*overrides, name="theirs")
+    for one, other in zip(rounds(ours), rounds(theirs), strict=True):
+        assert one["success"] == other["success"]
+        assert one["update"]["grad_norm"] == pytest.approx(other["update"]["grad_norm"], rel=1e-3)
+    traced = list(read_traces(ours / "traces" / "round-0000.jsonl"))
+    assert any(t.trajectory.interface is not None and not t.trajectory.verdict.reward for t in traced)

@@ -148,6 +148,28 @@ class SealTrainer(GRPOTrainer):
             matrix[j, : len(row.mask)] = keep * torch.tensor(token_weights(row, weight.turns))
         return advantages.unsqueeze(1) * matrix.to(advantages.device)
 
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Leave out rows without advantage where nothing but the advantage makes a gradient: the same one, sooner.
+
+        Groups whose rollouts all ended alike, and cued failures that are dropped, are often most of a round.
+        """
+        advantages = inputs["advantages"]
+        total = advantages.size(0)
+        kept = advantages.reshape(total, -1).any(dim=1).nonzero().squeeze(1)
+        update = self._config.update
+        if update.kl or update.entropy or self.accelerator.num_processes > 1 or kept.numel() == total:
+            full: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]  # TRL's
+            return full
+        if not kept.numel():  # zeros, not nothing: the optimizer's moments decay as they would have
+            return torch.stack([p.sum() * 0.0 for p in model.parameters() if p.requires_grad]).sum()
+        rows = {
+            key: value[kept] if torch.is_tensor(value) and value.dim() and value.size(0) == total else value
+            for key, value in inputs.items()
+        }
+        loss: torch.Tensor = super()._compute_loss(model, rows)  # type: ignore[no-untyped-call]  # TRL's
+        # "dapo" divides by the tokens of the whole batch, the others by rows.
+        return loss if update.loss == "dapo" else loss * (kept.numel() / total)
+
     # -- log-probabilities -----------------------------------------------------------------------------------------
 
     def _get_per_token_logps_and_entropies(
