@@ -28,7 +28,8 @@ trains each recipe with seeds 0, 1, ... (two runs at a time, one thread each; he
 and writes this page, [results.json](learning/results.json) and the drawing
 below. The environment is the workshop's `default` preset, the starting model the pocket model; every run tests its best
 checkpoint, chosen on {validation} validation tasks, once on the same {n} held-out tasks, in the bare environment.
-Intervals are Student's t at 95 % over seeds; differences are paired by seed. They hold for these tasks, this starting
+The starting model's weights have the SHA-256 {weights}...{other}. Intervals are Student's t at 95 % over seeds;
+differences are paired by seed. They hold for these tasks, this starting
 model and this set of hidden rules: other ones may move all seeds together.
 
 ![Validation success over rounds](learning/curves.svg)
@@ -64,13 +65,15 @@ def page(results: Mapping[str, Any]) -> str:
             minutes=seconds / 120,
             validation=results.get("validation_tasks", "the"),
             n=some["n"],
+            weights=start["weights_sha256"][:16],
+            other=results.get("weights_note", ""),
         ),
         "| recipe | what it is | seeds |\n|---|---|---|",
         *(f"| `{recipe}` | {RECIPES.get(recipe, '')} | {len(found)} |" for recipe, found in runs.items()),
         "\n## Held-out success at the end\n",
-        f"The starting model: {percent(some['before'])} greedy, {percent(start['temperature_1'])} at temperature 1.\n",
+        f"The starting model: {percent(start['greedy'])} greedy, {percent(start['temperature_1'])} at temperature 1.\n",
         "Greedy:\n",
-        *_table(runs, lambda run: run["after"], start=some["before"]),
+        *_table(runs, lambda run: run["after"], start=start["greedy"]),
         "\nTemperature 1:\n",
         *_table(runs, lambda run: run["temperature_1"], start=start["temperature_1"]),
         f"\nMean of the last {LATE} validations of a run (greedy), which no choice of a checkpoint favours:\n",
@@ -78,15 +81,14 @@ def page(results: Mapping[str, Any]) -> str:
         "\n## What it says\n",
         *verdicts(runs, some, start),
         "\n## Leaning on cues\n",
-        "Reliance r: nats by which cues in sight made a cued rollout's sampled tokens likelier, mean over seeds. Gap "
-        "at temperature 1: success of training rollouts with cues minus without, where a round had both. Gap, greedy: "
-        "held-out success of the final checkpoint with every cue in sight minus without; the starting model's is "
-        f"{100 * (start['all_cues'] - some['before']):+.1f} points.\n",
-        "| recipe | r, first third | r, second third | r, last third | gap, temperature 1 | gap, greedy, at the end |",
-        "|---|---|---|---|---|---|",
+        "Reliance r: nats by which cues in sight made a cued rollout's sampled tokens likelier, mean over seeds. Gap: "
+        "success with cues minus without, at temperature 1 over the training rollouts of rounds that had both, greedy "
+        "over the validation tasks with the cues that were active.\n",
+        "| recipe | r, first third | second | last | gap, temperature 1 | gap, greedy, first | gap, greedy, last |",
+        "|---|---|---|---|---|---|---|",
         *(_leaning(recipe, found) for recipe, found in runs.items()),
         "\n## Reasons of failure, held-out tasks, greedy\n",
-        *_labels(runs),
+        *_labels(runs, start["labels"]),
         "",
     ]
     return "\n".join(lines)
@@ -126,7 +128,7 @@ def _table(runs: Mapping[str, Sequence[Run]], value: Value, *, start: float) -> 
 def verdicts(runs: Mapping[str, Sequence[Run]], some: Run, start: Mapping[str, Any]) -> list[str]:
     """One sentence a question, from the intervals alone."""
     measures: Mapping[str, tuple[Value, float]] = {
-        "greedy": (lambda run: float(run["after"]), some["before"]),
+        "greedy": (lambda run: float(run["after"]), start["greedy"]),
         "at temperature 1": (lambda run: float(run["temperature_1"]), start["temperature_1"]),
         "over the late validations": (late, some["validation"][0][1]),
     }
@@ -169,10 +171,11 @@ def _leaning(recipe: str, runs: Sequence[Run]) -> str:
         for cued, bare in zip(run["cued"], run["bare"], strict=True)
         if cued is not None and bare is not None
     ]
-    end = _points([run["all_cues"] - run["after"] for run in runs], signed=True)
+    shown = [[point[2] - point[1] for point in run["validation"] if point[2] is not None] for run in runs]
+    ends = [[found[place] for found in shown if found] for place in (0, -1)]
     cells = ["-" if value is None else f"{value:+.2f}" for value in reliance]
     gap = _mean(gaps)
-    cells += ["-" if gap is None else f"{100 * gap:+.1f} points", end]
+    cells += ["-" if gap is None else f"{100 * gap:+.1f}", *(_points(end, signed=True) for end in ends)]
     return f"| `{recipe}` | {' | '.join(cells)} |"
 
 
@@ -180,12 +183,11 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def _labels(runs: Mapping[str, Sequence[Run]]) -> list[str]:
+def _labels(runs: Mapping[str, Sequence[Run]], first: Mapping[str, int]) -> list[str]:
     """Turns by label, mean over seeds; the starting model first."""
-    columns = {"start": [next(iter(runs.values()))[0]["labels_before"]]}
-    columns |= {f"`{recipe}`": [run["labels_after"] for run in found] for recipe, found in runs.items()}
+    columns: dict[str, list[Mapping[str, int]]] = {"start": [first]}
+    columns |= {f"`{recipe}`": [run["labels"] for run in found] for recipe, found in runs.items()}
     names = sorted({name for found in columns.values() for labels in found for name in labels})
-    first = columns["start"][0]
     rows = [f"| turns by label | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for name in sorted(names, key=lambda item: -first.get(item, 0)):
         cells = [f"{fmean(labels.get(name, 0) for labels in found):.0f}" for found in columns.values()]
