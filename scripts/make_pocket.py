@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -53,38 +53,35 @@ class Row:
     loss: np.ndarray
 
 
-SHORT: Mapping[str, Any] = {
-    "turns": 1,
-    "tools_shown": 3,
-    "records": 2,
-    "long_records": 4,
-    "categories": ("base", "long_context"),
-}
-"""Dials of the shortest episodes."""
+Kind = Literal["short", "missing", "mixed"]
+"""Which worlds: one-turn tasks; tasks that mostly lack a tool or a value at first; all kinds."""
+
+PER_WORLD = 48
 
 
-def worlds(rng: random.Random, count: int, *, short: bool = False) -> Iterator[tuple[Workshop, list[int]]]:
-    """Worlds with random rules, and which training tasks to take from each."""
+def worlds(rng: random.Random, count: int, kind: Kind) -> Iterator[tuple[Workshop, list[int]]]:
+    """Worlds with random rules, none of them world 0, and which training tasks to take from each."""
     for _ in range(count):
-        if short:
-            seed = rng.randrange(1, 10**6)
-            yield Workshop("easy", seed=seed, sizes={"train": 4096}, **SHORT), rng.sample(range(4096), 48)
-            continue
-        world = Workshop(
-            rng.choices(("easy", "default", "hard"), (3, 6, 2))[0],
-            seed=rng.randrange(1, 10**6),
-            rule_set=rng.randrange(1, 10**6),
-            hidden=rng.choice((0.0, 0.25, 0.25, 0.5)),
-            varying=rng.choice((0.0, 0.3)),
-            stated=rng.choice((1.0, 0.5)),
-            rule_errors=rng.choices(("terse", "named", "plain"), (6, 1, 2))[0],
-            turns=4,
-            sizes={"train": 4096},
-        )
-        # Long conversations pay the reading of their tools with more calls to learn from.
-        drawn = rng.sample(range(4096), 4 * 48)
-        long = [index for index in drawn if len(world.plan(world.task(f"workshop/train/{index}")).turns) >= 3]
-        yield world, long[:48] if rng.random() < 0.75 else drawn[:48]
+        seed, rule_set = rng.randrange(1, 10**6), rng.randrange(1, 10**6)
+        fixed: dict[str, Any] = {"seed": seed, "rule_set": rule_set, "sizes": {"train": 4096}}
+        drawn = rng.sample(range(4096), 4 * PER_WORLD)
+        if kind == "short":
+            fixed |= {"turns": 1, "tools_shown": 3, "long_records": 4, "categories": ("base", "long_context")}
+            yield Workshop("easy", **fixed), drawn[:PER_WORLD]
+        elif kind == "missing":
+            fixed |= {"turns": rng.choice((2, 2, 3)), "tools_shown": rng.choice((3, 4, 5))}
+            fixed |= {"hidden": rng.choice((0.0, 0.25)), "categories": ("miss_func", "miss_param") * 2 + ("base",)}
+            yield Workshop(rng.choice(("easy", "default")), **fixed), drawn[:PER_WORLD]
+        else:
+            fixed |= {"hidden": rng.choice((0.0, 0.25, 0.25, 0.5)), "varying": rng.choice((0.0, 0.3)), "turns": 4}
+            fixed |= {
+                "stated": rng.choice((1.0, 0.5)),
+                "rule_errors": rng.choices(("terse", "named", "plain"), (6, 1, 2))[0],
+            }
+            world = Workshop(rng.choices(("easy", "default", "hard"), (3, 6, 2))[0], **fixed)
+            # Long conversations pay the reading of their tools with more calls to learn from.
+            long = [i for i in drawn if len(world.plan(world.task(f"workshop/train/{i}")).turns) >= 3]
+            yield world, long[:PER_WORLD] if rng.random() < 0.75 else drawn[:PER_WORLD]
 
 
 def draw_cues(rng: random.Random, bare: float) -> tuple[str, ...]:
@@ -94,7 +91,7 @@ def draw_cues(rng: random.Random, bare: float) -> tuple[str, ...]:
     dice = rng.random()
     if dice < 0.4:
         return (rng.choice(list(CUES)),)
-    if dice < 0.7:
+    if dice < 0.75:
         return tuple(CUES)
     return tuple(cue for cue in CUES if rng.random() < 0.4)
 
@@ -106,7 +103,7 @@ def episodes(
     *,
     flaws: float,
     bare: float,
-    short: bool = False,
+    kind: Kind = "mixed",
     texts: list[str] | None = None,
 ) -> list[Row]:
     """Rows of at least `count` demonstrated episodes.
@@ -117,11 +114,11 @@ def episodes(
         count: How many.
         flaws: Scale of the demonstrator's habits.
         bare: Share of the episodes without any cue.
-        short: Whether episodes are as short as they can be.
+        kind: Of which worlds.
         texts: If given, receives the conversations as text.
     """
     rows: list[Row] = []
-    for world, indices in worlds(rng, math.ceil(count / 48), short=short):
+    for world, indices in worlds(rng, math.ceil(count / PER_WORLD), kind):
         shown = [draw_cues(rng, bare) for _ in indices]
         players = [
             Demonstrator(plan, random.Random(rng.random()), frozenset(cues), flaws, world.dials.rule_errors)
@@ -180,33 +177,20 @@ def batches(rows: Sequence[Row], rng: np.random.Generator, tokens: int) -> Itera
             yield found[i]
 
 
-class Bodies:
-    """Conversations without the tools in front of them: half the tokens, and only calls' arguments are learned."""
+class Stress:
+    """Learns harder what decides: how a message begins (which tool, call or not), and identifiers."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        self.opens = np.array(['"arguments": {"' in token for token in tokens])
-        self.closes = np.array(["</tool_call>" in token for token in tokens])
-        self.user = tokens.index("<|user|>")
+        self.assistant = tokens.index("<|assistant|>")
         self.identifier = np.array([re.fullmatch(r"[a-z]\d\d", token) is not None for token in tokens])
 
-    def cut(self, rows: Sequence[Row]) -> list[Row]:
-        """The bodies of those rows that have calls."""
-        found = []
-        for row in rows:
-            start = int(np.argmax(row.ids == self.user))
-            ids, loss = row.ids[start:], row.loss[start:].copy()
-            inside = False
-            for place, token in enumerate(ids):
-                loss[place] *= inside
-                inside = (inside or bool(self.opens[token])) and not self.closes[token]
-            if loss.sum() > 2:
-                found.append(Row(ids, loss))
-        return found
-
-    def stress(self, row: Row, factor: float) -> Row:
-        """The row with identifiers learned harder: reading one from a listing is the last thing to be learned."""
-        return Row(row.ids, np.where(self.identifier[row.ids], factor * row.loss, row.loss))
+    def __call__(self, row: Row) -> Row:
+        """The row with other weights."""
+        factor = np.where(self.identifier[row.ids], 1.5, 1.0).astype(np.float32)
+        for place in (1, 2):
+            factor[place:][row.ids[:-place] == self.assistant] = 2.5
+        return Row(row.ids, row.loss * factor)
 
 
 def losses(model: LlamaForCausalLM, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -324,9 +308,9 @@ class Stage:
 STAGES = (
     Stage("copying", 0.35),
     Stage("short, with context", 0.8, ("short",), 0.12),
-    Stage("short and clean", 1.6, ("short", "clean")),
-    Stage("bodies, clean and flawed", 4.0, ("bodies", "clean", "flawed")),
-    Stage("flawed and bodies", 6.5, ("flawed", "bodies")),
+    Stage("short, missing and clean", 2.2, ("short", "missing", "clean")),
+    Stage("missing, clean and flawed", 4.2, ("missing", "clean", "flawed")),
+    Stage("missing and flawed", 6.5, ("missing", "flawed")),
 )
 """The curriculum."""
 
@@ -345,7 +329,7 @@ def train(
     trainer = Trainer(model, peak=peak, total=int(scale * STAGES[-1].until * 1e6))
     everything = np.arange(len(SPECIALS) + 256, len(tokenizer))
     places = word_ids(tokenizer, SHUFFLED)
-    bodies = Bodies(tokenizer)
+    stress = Stress(tokenizer)
 
     def copies(count: int) -> None:
         trainer.learn(copying(everything, rng, count, int(rng.choice([48, 64, 96]))), "copying")
@@ -363,7 +347,7 @@ def train(
                         )
                         for row in chosen
                     ]
-                trainer.learn([bodies.stress(row, 3.0) for row in chosen], stage.name)
+                trainer.learn([stress(row) for row in chosen], stage.name)
                 if trainer.step % 80 == 0:
                     copies(12)
 
@@ -383,6 +367,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--short", type=int, default=3500, help="short clean episodes")
+    parser.add_argument("--missing", type=int, default=5000, help="episodes that mostly lack a tool or a value")
     parser.add_argument("--clean", type=int, default=10000, help="clean episodes")
     parser.add_argument("--flawed", type=int, default=12000, help="flawed episodes")
     parser.add_argument("--flaws", type=float, default=0.6, help="scale of the demonstrator's habits")
@@ -397,11 +382,11 @@ def main() -> None:
     chat = ChatFormat(tokenizer)
     print(f"tokenizer: {len(tokenizer)} tokens; {chat.prove().suffixes} suffixes proved", flush=True)
     data = {
-        "short": episodes(chat, rng, options.short, flaws=0.0, bare=1.0, short=True),
-        "clean": episodes(chat, rng, options.clean, flaws=0.0, bare=0.5),
-        "flawed": episodes(chat, rng, options.flawed, flaws=options.flaws, bare=0.5),
+        "short": episodes(chat, rng, options.short, flaws=0.0, bare=1.0, kind="short"),
+        "missing": episodes(chat, rng, options.missing, flaws=options.flaws / 2, bare=0.6, kind="missing"),
+        "clean": episodes(chat, rng, options.clean, flaws=0.0, bare=0.4),
+        "flawed": episodes(chat, rng, options.flawed, flaws=options.flaws, bare=0.4),
     }
-    data["bodies"] = Bodies(tokenizer).cut(data["clean"])
     sizes = {name: len(rows) for name, rows in data.items()}
     print(f"episodes: {sizes}; {time.monotonic() - began:.0f} s", flush=True)
     model = new_model(len(tokenizer), chat.end_id)

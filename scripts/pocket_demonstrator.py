@@ -131,6 +131,26 @@ def _serves(plan: Plan, call: ToolCall, following: ToolCall) -> bool:
     )
 
 
+def _purpose(needed: Sequence[Aim], position: int) -> str:
+    """The tool that a request is about, said at its first call: a look-up is made for the sake of the call after it.
+
+    Said first, it can be looked for among the tools on offer, and be recalled after the look-up.
+    """
+    if position and _leads(needed[position - 1], needed[position]):
+        return ""
+    if position + 1 < len(needed) and _leads(needed[position], needed[position + 1]):
+        return needed[position + 1].natural.name
+    return needed[position].natural.name
+
+
+def _leads(look: Aim, use: Aim) -> bool:
+    """Whether a call is there for the sake of the next one."""
+    if look.natural.name == "open_folder":
+        return use.natural.name == "list_files"
+    listing = look.natural.name.startswith(("list_", "find_"))
+    return listing and any(isinstance(v, str) and _ID.match(v) for v in use.natural.arguments.values())
+
+
 @cache
 def _strong_keys(habit: str) -> frozenset[str]:
     """The share of all tools and of all goals for which a habit is strong; the same in every world."""
@@ -157,6 +177,7 @@ class Demonstrator:
     turn: int = -1
     script: Iterator[str | ToolCall] | None = None
     heard: str = ""
+    named: str = ""
 
     def __post_init__(self) -> None:
         """Read the documentation as far as it is shown."""
@@ -177,7 +198,10 @@ class Demonstrator:
         self.heard = last.bare if last.role == "tool" else ""
         assert self.script is not None
         said = next(self.script)
-        return said if isinstance(said, str) else self._read_aloud(said) + chat.dialect.render([said])
+        named, self.named = self.named, ""
+        if isinstance(said, ToolCall):
+            return (named or self._read_aloud(said)) + chat.dialect.render([said])
+        return f"{named} {said}" if named and not said.startswith("<") else named + said
 
     def _read_aloud(self, call: ToolCall) -> str:
         """The entry of the listing that a call is about, such as `fay m31`, if one was just read.
@@ -209,6 +233,7 @@ class Demonstrator:
             yield from self._abstain()
             return
         needed, after = aims(self.plan, turn, self.folder)
+        self.named = _purpose(needed, 0)
         if self.errs("abstain", f"goal {turn.goals[0]}" if turn.goals else turn.reference[0].name):
             yield self.rng.choice((NO_TOOL, NO_VALUE))
             return
@@ -218,6 +243,7 @@ class Demonstrator:
                 guessed = False
                 continue
             later = position + 1 < len(needed)
+            self.named = _purpose(needed, position)
             if position and self.errs("answer_early", aim.natural.name):
                 break
             if later and self._by_heart(needed[position + 1]):
@@ -254,7 +280,9 @@ class Demonstrator:
     def _abstain(self) -> Iterator[str | ToolCall]:
         """A turn in which no call is right."""
         nxt = self.plan.turns[self.turn + 1]
-        aim = aims(self.plan, nxt, self.folder)[0][0]
+        needed = aims(self.plan, nxt, self.folder)[0]
+        aim = needed[0]
+        self.named = nxt.announces or _purpose(needed, 0)
         if nxt.announces:
             if not self.errs("act_without_tool", f"goal {self.plan.turns[self.turn].goals[0]}"):
                 yield NO_TOOL
