@@ -42,11 +42,11 @@ WHY = """
 `recipes/workshop.toml`. Half of the `default` tasks touch a tool with a fixed hidden rule: its documentation states the
 rule, the bare specification does not, and the bare error only says "bad value". Exploration without help rarely finds
 such a rule, so the cues that put the documentation into words, and say how an error is repaired, are there from the
-second round on (the first one measures the profile that switches them). What a policy does under a cue can bind to the
-cue: so a success under a cue is scored in the context *without* it, a failure under one gives no gradient, and the share
-of rollouts that see cues falls to zero by two thirds of the rounds. Weights are off, so that the comparison is about the
-interface alone. Learning rate and cues were chosen with a few short runs judged on the validation split, on earlier
-checkpoints of the pocket model; the held-out tasks were not looked at.
+second round on (the first one measures the profile that switches them). What a policy does under a cue can bind to
+the cue: so a success under a cue is scored in the context *without* it, a failure under one gives no gradient, and
+the share of rollouts that see cues falls to zero by two thirds of the rounds. Weights are off, so that the comparison
+is about the interface alone. Learning rate and cues were chosen with a few short runs judged on the validation split,
+on earlier checkpoints of the pocket model; the held-out tasks were not looked at.
 """
 
 RECIPES: Mapping[str, str] = {
