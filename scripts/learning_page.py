@@ -39,14 +39,19 @@ model and this set of hidden rules: other ones may move all seeds together.
 WHY = """
 ## The default recipe, and why
 
-`recipes/workshop.toml`. Half of the `default` tasks touch a tool with a fixed hidden rule: its documentation states the
-rule, the bare specification does not, and the bare error only says "bad value". Exploration without help rarely finds
-such a rule, so the cues that put the documentation into words, and say how an error is repaired, are there from the
-second round on (the first one measures the profile that switches them). What a policy does under a cue can bind to
-the cue: so a success under a cue is scored in the context *without* it, a failure under one gives no gradient, and
+`recipes/workshop.toml`. Half of the `default` tasks touch a tool with a fixed hidden rule: its documentation states
+the rule, the bare specification does not, and the bare error only says "bad value". Exploration without help rarely
+finds such a rule, so the cues that put the documentation into words, and say how an error is repaired, are there from
+the second round on (the first one measures the profile that switches them). What a policy does under a cue can bind
+to the cue: so a success under a cue is scored in the context *without* it, a failure under one gives no gradient, and
 the share of rollouts that see cues falls to zero by two thirds of the rounds. Weights are off, so that the comparison
-is about the interface alone. Learning rate and cues were chosen with a few short runs judged on the validation split,
-on earlier checkpoints of the pocket model; the held-out tasks were not looked at.
+is about the interface alone.
+
+Learning rate, rounds and cues were chosen with a few short runs judged on the validation split, on earlier
+checkpoints of the pocket model; the held-out tasks were not looked at. At a learning rate of 5e-4 both recipes
+unlearned to abstain within twenty rounds there (turns with a spurious call doubled, as the mode "call" won over the
+mode "abstain" as a whole), hence 2e-4. Sixteen rounds of 64 rollouts are few: what does not show here may show in
+longer runs, which `seal train --rounds` makes.
 """
 
 RECIPES: Mapping[str, str] = {
