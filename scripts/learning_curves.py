@@ -200,7 +200,10 @@ def _results(wanted: Sequence[tuple[str, int]], work: Path, overrides: Sequence[
     for found in runs.values():
         for run in found:
             run.pop("validation_tasks", None)
-    return {"overrides": list(overrides), "validation_tasks": tasks, "start": start, "runs": runs}
+    packaged = ROOT / "src" / "seal" / "models" / "pocket" / "model.safetensors"
+    same = hashlib.sha256(packaged.read_bytes()).hexdigest() == start["weights_sha256"]
+    note = "" if same else " (**not** those that the package holds now: run the command again for those)"
+    return {"weights_note": note, "overrides": list(overrides), "validation_tasks": tasks, "start": start, "runs": runs}
 
 
 if __name__ == "__main__":
