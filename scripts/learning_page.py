@@ -178,8 +178,8 @@ def _caution(runs: Mapping[str, Sequence[Run]]) -> list[str]:
     if fewest >= ENOUGH:
         return []
     return [
-        f"**Fewer than {ENOUGH} seeds for some recipe (the fewest: {fewest}): a sketch, no answer.** The command without "
-        "`--runs` trains them all and goes on where it stopped.\n"
+        f"**Fewer than {ENOUGH} seeds for some recipe (the fewest: {fewest}): a sketch, no answer.** The command "
+        "without `--runs` trains them all and goes on where it stopped.\n"
     ]
 
 
