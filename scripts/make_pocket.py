@@ -370,7 +370,7 @@ def main() -> None:
     parser.add_argument("--missing", type=int, default=5000, help="episodes that mostly lack a tool or a value")
     parser.add_argument("--clean", type=int, default=10000, help="clean episodes")
     parser.add_argument("--flawed", type=int, default=12000, help="flawed episodes")
-    parser.add_argument("--flaws", type=float, default=0.6, help="scale of the demonstrator's habits")
+    parser.add_argument("--flaws", type=float, default=0.8, help="scale of the demonstrator's habits")
     parser.add_argument("--peak", type=float, default=1.5e-3, help="learning rate")
     parser.add_argument("--scale", type=float, default=1.0, help="of all token budgets")
     options = parser.parse_args()
