@@ -52,7 +52,7 @@ is about the interface alone.
 Learning rate, rounds and cues were chosen with a few short runs judged on the validation split, on earlier
 checkpoints of the pocket model. At a learning rate of 5e-4 both recipes unlearned to abstain within twenty rounds
 there (turns with a spurious call doubled, as the mode "call" won over the mode "abstain" as a whole), hence 2e-4;
-when that was decided, the held-out results of three of those runs had been seen too, none of this page. Sixteen
+when that was decided, the held-out results of two of those runs had been seen too, none of this page. Sixteen
 rounds of 64 rollouts are few: what does not show here may show in longer runs, which `seal train --rounds` makes.
 """
 

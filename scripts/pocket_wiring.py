@@ -1,8 +1,8 @@
 """Starting weights with which copying is cheap: a Llama whose attention already looks back, copies and matches.
 
 A model this small, trained from random weights, spends its whole budget on learning to copy a value out of its context
-(almost no value copied after 1.0 M tokens in our trial). So some heads start as what training would have to find first (in
-the spirit of mimetic initialisation, Trockman and Kolter 2023; induction heads, Olsson et al. 2022):
+(almost no value copied after 1.0 M tokens in our trial). So some heads start as what training would have to find first
+(in the spirit of mimetic initialisation, Trockman and Kolter 2023; induction heads, Olsson et al. 2022):
 
 | layer | head | starts as |
 |---|---|---|
