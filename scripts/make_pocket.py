@@ -13,7 +13,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,10 +23,10 @@ import torch
 
 from pocket_demonstrator import DONE, NO_TOOL, NO_VALUE, SORRY, Demonstrator, Imitated, plans
 from pocket_tokenizer import SPECIALS, TEMPLATE, build
-from pocket_wiring import wire
+from pocket_wiring import PART, SPREAD, wire
 from seal.cues import CUES
 from seal.envs.workshop import Workshop
-from seal.envs.workshop.words import POOLS
+from seal.envs.workshop.words import CHOICES, POOLS
 from seal.interface import showing
 from seal.models.chat import ChatFormat
 from seal.rollout import BARE, Episode, rollout
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 LONGEST = 640
 """Tokens of a training row at most; longer episodes are left out."""
-SHUFFLED = ("person", "room", "folder", "file", "topic", "item", "device", "company", "city", "author")
-"""Word types whose words change places in a share of the episodes, so that copying does not hang on the word."""
+STRANGE = ("person", "room", "folder", "file", "topic", "item", "device", "company", "city", "author")
+"""Word types whose words change places or are replaced in some episodes: copying must not hang on the word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,78 @@ def episodes(
     return rows
 
 
-def shuffle_words(row: Row, places: np.ndarray, rng: np.random.Generator) -> Row:
-    """The same episode with the words of all types dealt anew."""
-    table = np.arange(places.max() + 1)
-    table[places] = rng.permutation(places)
-    return Row(np.where(row.ids <= places.max(), table[np.minimum(row.ids, places.max())], row.ids), row.loss)
+class Strangers:
+    """Makes words strange, so that values and wordings which no episode holds can be dealt with.
+
+    Words that never occur in the data keep their random starting vectors for good. In training, stand-ins (tokens of
+    single bytes, with fresh vectors of the same kind for every batch) take the place of values, identifiers and some
+    words of the user. So an unknown word is nothing new: it is copied, and read by its place.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, rows: Sequence[Row], rng: np.random.Generator) -> None:
+        self.rng = rng
+        vocabulary = tokenizer.get_vocab()
+        size = len(tokenizer)
+        self.tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
+        seen = np.zeros(size, bool)
+        for row in rows:
+            seen[row.ids] = True
+        self.stand_ins = np.array([vocabulary[f"<0x{byte:02X}>"] for byte in range(128, 256)])
+        assert not seen[self.stand_ins].any()
+        self.seen, self.unseen = np.flatnonzero(seen), np.flatnonzero(~seen)
+        self.words = np.array(sorted({vocabulary[w] for kind in STRANGE for w in POOLS[kind].train}))
+        numbers = [vocabulary[w] for kind in ("amount", "price") for w in POOLS[kind].train if int(w) >= 10]
+        self.value = np.zeros(size, bool)
+        self.value[self.words] = True
+        self.value |= np.array([re.fullmatch(r"[a-z]\d\d", token) is not None for token in self.tokens])
+        self.number = np.zeros(size, bool)
+        self.number[numbers] = True
+        # Where a rule turns hours into minutes, a number is more than a thing to be copied.
+        self.unit = np.array([token in ("minutes", "cents", "9900", "360") for token in self.tokens])
+        kept = {word for rows_ in CHOICES.values() for row_ in rows_ for word in row_}
+        plain = [re.fullmatch(r"[a-z]+", token) is not None and token not in kept for token in self.tokens]
+        self.plain = np.array(plain) & ~self.value
+        self.user, self.end = vocabulary["<|user|>"], vocabulary["<|end|>"]
+
+    def refresh(self, embedding: torch.Tensor) -> None:
+        """Give the stand-ins fresh vectors."""
+        with torch.no_grad():
+            fresh = torch.from_numpy(self.rng.standard_normal((len(self.stand_ins), PART)).astype(np.float32))
+            embedding[torch.from_numpy(self.stand_ins), :PART] = fresh * SPREAD
+
+    def hold(self, gradient: torch.Tensor | None) -> None:
+        """Let words that are never seen stay as they are."""
+        if gradient is not None:
+            gradient[torch.from_numpy(self.unseen)] = 0
+
+    def __call__(self, row: Row) -> Row:
+        """The episode with some of its words dealt anew or replaced by stand-ins, the same for the whole episode."""
+        table = np.arange(len(self.tokens))
+        dice = self.rng.random()
+        stand_ins = list(self.rng.permutation(self.stand_ins))
+        if dice < 0.5:
+            usable = self.value | self.number if not self.unit[row.ids].any() else self.value
+            for token in np.unique(row.ids[usable[row.ids]]):
+                if stand_ins and self.rng.random() < 0.6:
+                    table[token] = stand_ins.pop()
+        elif dice < 0.65:
+            table[self.words] = self.rng.permutation(self.words)
+        ids = table[row.ids]
+        if self.rng.random() < 0.3:
+            lost = self.plain[row.ids] & self._in_user(row.ids) & (self.rng.random(len(ids)) < 0.12)
+            for place in np.flatnonzero(lost):
+                if stand_ins:
+                    ids[place] = stand_ins.pop()
+        return Row(ids, row.loss)
+
+    def _in_user(self, ids: np.ndarray) -> np.ndarray:
+        """Which tokens the user says."""
+        inside = np.zeros(len(ids), bool)
+        on = False
+        for place, token in enumerate(ids):
+            on = (on or token == self.user) and token != self.end
+            inside[place] = on
+        return inside
 
 
 def copying(ids: np.ndarray, rng: np.random.Generator, count: int, length: int) -> list[Row]:
@@ -213,15 +280,17 @@ def losses(model: LlamaForCausalLM, rows: Sequence[Row]) -> tuple[torch.Tensor, 
 class Trainer:
     """AdamW with a warm-up and a cosine, over stages."""
 
-    def __init__(self, model: LlamaForCausalLM, *, peak: float, total: int) -> None:
+    def __init__(self, model: LlamaForCausalLM, strangers: Strangers, *, peak: float, total: int) -> None:
         self.model = model
+        self.strangers = strangers
+        self.embedding = model.get_input_embeddings().weight
         self.peak = peak
         self.total = total
         self.step = 0
         self.seen = 0
         self.began = time.monotonic()
-        decay = [p for p in model.parameters() if p.ndim > 1]
-        rest = [p for p in model.parameters() if p.ndim == 1]
+        decay = [p for p in model.parameters() if p.ndim > 1 and p is not self.embedding]
+        rest = [p for p in model.parameters() if p.ndim == 1 or p is self.embedding]
         self.optimizer = torch.optim.AdamW(
             [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}], lr=peak, betas=(0.9, 0.98)
         )
@@ -232,8 +301,10 @@ class Trainer:
         rate = self.peak * min(1.0, (self.step + 1) / 60) * (0.05 + 0.95 * (0.5 + 0.5 * math.cos(math.pi * progress)))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        self.strangers.refresh(self.embedding)
         loss, right = losses(self.model, rows)
         loss.mean().backward()
+        self.strangers.hold(self.embedding.grad)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -282,12 +353,6 @@ def make_tokenizer(rng: random.Random, count: int) -> PreTrainedTokenizerFast:
     return build(texts, extra_words=" ".join((DONE, NO_TOOL, NO_VALUE, SORRY)).replace(",", "").split())
 
 
-def word_ids(tokenizer: PreTrainedTokenizerFast, kinds: Sequence[str]) -> np.ndarray:
-    """Ids of the training words of some types."""
-    vocabulary = tokenizer.get_vocab()
-    return np.array(sorted({vocabulary[word] for kind in kinds for word in POOLS[kind].train}))
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One part of the curriculum.
@@ -307,10 +372,10 @@ class Stage:
 
 STAGES = (
     Stage("copying", 0.35),
-    Stage("short, with context", 0.8, ("short",), 0.12),
-    Stage("short, missing and clean", 2.2, ("short", "missing", "clean")),
-    Stage("missing, clean and flawed", 4.2, ("missing", "clean", "flawed")),
-    Stage("missing and flawed", 6.5, ("missing", "flawed")),
+    Stage("short, with context", 0.9, ("short",), 0.12),
+    Stage("short, missing and clean", 2.6, ("short", "missing", "clean")),
+    Stage("missing, clean and flawed", 5.0, ("missing", "clean", "flawed")),
+    Stage("missing and flawed", 7.5, ("missing", "flawed")),
 )
 """The curriculum."""
 
@@ -323,12 +388,14 @@ def train(
     scale: float,
     peak: float,
     seed: int,
+    stage_done: Callable[[], None],
 ) -> Trainer:
     """Go through the curriculum; `scale` multiplies its token budgets."""
     rng = np.random.default_rng(seed)
-    trainer = Trainer(model, peak=peak, total=int(scale * STAGES[-1].until * 1e6))
-    everything = np.arange(len(SPECIALS) + 256, len(tokenizer))
-    places = word_ids(tokenizer, SHUFFLED)
+    strangers = Strangers(tokenizer, [row for rows in data.values() for row in rows], rng)
+    trainer = Trainer(model, strangers, peak=peak, total=int(scale * STAGES[-1].until * 1e6))
+    plain = strangers.seen[strangers.seen >= len(SPECIALS) + 256]
+    everything = np.concatenate([plain, strangers.stand_ins, strangers.stand_ins])
     stress = Stress(tokenizer)
 
     def copies(count: int) -> None:
@@ -339,7 +406,7 @@ def train(
             for batch in batches(rows, rng, 1280):
                 if trainer.seen >= until:
                     return
-                chosen = [shuffle_words(row, places, rng) if rng.random() < 0.2 else row for row in batch]
+                chosen = [strangers(row) for row in batch]
                 if stage.context:
                     chosen = [
                         Row(
@@ -358,6 +425,7 @@ def train(
         else:
             while trainer.seen < until:
                 copies(32)
+        stage_done()
     return trainer
 
 
@@ -390,10 +458,14 @@ def main() -> None:
     sizes = {name: len(rows) for name, rows in data.items()}
     print(f"episodes: {sizes}; {time.monotonic() - began:.0f} s", flush=True)
     model = new_model(len(tokenizer), chat.end_id)
-    trainer = train(model, tokenizer, data, scale=options.scale, peak=options.peak, seed=options.seed)
+
+    def save() -> None:
+        model.save_pretrained(options.out)
+        tokenizer.save_pretrained(options.out)
+
+    trainer = train(model, tokenizer, data, scale=options.scale, peak=options.peak, seed=options.seed, stage_done=save)
     model.to(dtype=torch.bfloat16)
-    model.save_pretrained(options.out)
-    tokenizer.save_pretrained(options.out)
+    save()
     numbers = {
         "parameters": sum(p.numel() for p in model.parameters()),
         "episodes": sizes,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PART = 64
 """Width of each of the parts A (the token itself), B (the token before) and C (what was looked up)."""
+SPREAD = 0.25
+"""Standard deviation of a token's vector in its part A."""
 _SLOW, _FAST = 0.006, 0.02
 """Rotary frequencies in radians a token: content is matched on slower ones, the previous token found on faster ones."""
 
@@ -56,7 +58,7 @@ def wire(model: LlamaForCausalLM, *, match: float = 2.0, back: float = 10.0, see
     with torch.no_grad():
         embedding = model.model.embed_tokens.weight
         embedding.zero_()
-        embedding[:, :PART] = torch.randn(len(embedding), PART, generator=generator) * 0.25
+        embedding[:, :PART] = torch.randn(len(embedding), PART, generator=generator) * SPREAD
         embedding[:, constant] = 0.5
         for number, layer in enumerate(model.model.layers):
             attention, mlp = layer.self_attn, layer.mlp
