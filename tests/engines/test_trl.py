@@ -14,7 +14,7 @@ import pytest
 import letter
 from seal.config import load_config
 from seal.engines.rundir import STATE
-from seal.errors import ConfigError
+from seal.errors import ConfigError, MissingError
 from seal.trace import read_traces
 
 torch = pytest.importorskip("torch")
@@ -268,6 +268,14 @@ def test_the_held_out_split_is_tested_before_and_after(run) -> None:
             sum(t.trajectory.verdict.reward for t in read_traces(directory / "traces" / f"held-out-{when}.jsonl"))
         }
         assert successes == summary["held_out"][when]["success"] * 2
+
+
+def test_a_tracker_that_is_not_installed(run, monkeypatch) -> None:
+    from seal.engines.trl import train as module
+
+    monkeypatch.setattr(sys.modules[module.__module__], "find_spec", lambda _name: None)
+    with pytest.raises(MissingError, match="pip install wandb"):
+        run("output.report_to=['wandb']")
 
 
 def test_too_few_tasks_for_a_round(run) -> None:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +22,7 @@ from seal.engines.records import round_record, summarise_reliance
 from seal.engines.rundir import STATE, RunDirectory, read_state
 from seal.envs import make
 from seal.episodes import play_tasks
+from seal.errors import MissingError
 from seal.evaluate import Evaluation, evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.profile import Profile
@@ -55,6 +57,9 @@ def train(
         MissingError: If a model, data or a run to resume is not there.
         StorageError: If the disk is full or not writable; continue with `resume` when there is room.
     """
+    for tracker in config.output.report_to:
+        if find_spec(tracker) is None:
+            raise MissingError(f"output.report_to names {tracker!r}, which is not installed: pip install {tracker}")
     environment = make(config.environment.name, **config.environment.options)
     tasks = environment.tasks(config.environment.train).take(config.environment.train_tasks)
     order = schedule(tasks, rounds=config.rollout.rounds, prompts=config.rollout.prompts, seed=config.seed)
