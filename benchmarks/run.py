@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("bfcl", "sampling", "diagnose")
-UNITS = {"bfcl": "episodes/s", "sampling": "tokens/CPU s", "diagnose": "trajectories/s"}
+BENCHMARKS = ("bfcl", "sampling", "round", "diagnose")
+UNITS = {"bfcl": "episodes/s", "sampling": "tokens/CPU s", "round": "tokens/CPU s", "diagnose": "trajectories/s"}
 RESULTS = HERE / "results.json"
 
 

@@ -61,7 +61,7 @@ def small_llama() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         vocab_size=1024, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
     )
     core.train_from_iterator([TEXT, TEMPLATE, str(_tools(8))], trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=specials[2], pad_token=specials[0])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=specials[2], pad_token=specials[0])  # type: ignore[no-untyped-call]
     tokenizer.chat_template = TEMPLATE
     config = LlamaConfig(
         vocab_size=1024,
@@ -78,7 +78,7 @@ def small_llama() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         pad_token_id=0,
     )
     torch.manual_seed(0)
-    return LlamaForCausalLM(config).eval(), tokenizer
+    return LlamaForCausalLM(config).eval(), tokenizer  # type: ignore[no-untyped-call]  # untyped in transformers
 
 
 def _tools(count: int) -> tuple[ToolSpec, ...]:
@@ -115,13 +115,13 @@ def _play(policy: LocalPolicy, load: Load) -> int:
 class _Generate(LocalPolicy):
     """Every turn through `transformers.generate`, whole contexts, one batch."""
 
-    def generate(self, conversations):  # type: ignore[no-untyped-def, override]
+    def generate(self, conversations):  # type: ignore[no-untyped-def]
         contexts = [self.chat.step_context(c) for c in conversations]
         ids = [[*self.chat.history_ids(c), *new[0]] for c, new in zip(conversations, contexts, strict=True)]
         width = max(map(len, ids))
         padded = torch.tensor([[0] * (width - len(row)) + row for row in ids])
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
-        out = self._model.generate(
+        out = self._model.generate(  # type: ignore[operator]  # a Tensor by nn.Module.__getattr__
             padded,
             attention_mask=mask,
             do_sample=True,
@@ -169,7 +169,7 @@ def measure(
     if model is None or tokenizer is None:
         model, tokenizer = small_llama()
     chat = ChatFormat(tokenizer)
-    size = model.get_input_embeddings().weight.shape[0]
+    size = int(model.config.vocab_size)
     stops = frozenset(range(3, size, 20))
 
     def make(kind: type[LocalPolicy], *, keep: bool) -> Callable[[], LocalPolicy]:

@@ -100,15 +100,14 @@ def collect(directory: Path, seed: int) -> dict[str, Any]:
     rounds = [json.loads(line) for line in lines]
     measured = json.loads((directory / MEASURED).read_text(encoding="utf-8"))
     start = summary["validation"]["before"]
-    curve = [[0, round(start["success"], 4), None]] if start else []
+    curve = [[0, round(start["success"], 4)]] if start else []
     curve += [
-        [
-            record["round"] + 1,
-            round(record["validation"]["success"], 4),
-            round(record["validation_shown"]["success"], 4) if record["validation_shown"] else None,
-        ]
+        [record["round"] + 1, round(record["validation"]["success"], 4)] for record in rounds if record["validation"]
+    ]
+    gaps = [
+        {name: _short(record["interface_gap"][name]["difference"]) for name in ("greedy", "sampled")}
         for record in rounds
-        if record["validation"]
+        if record["interface_gap"]
     ]
     return {
         "seed": seed,
@@ -120,6 +119,7 @@ def collect(directory: Path, seed: int) -> dict[str, Any]:
         "labels": measured["labels"],
         "best_round": summary["best"]["round"] + 1,
         "validation": curve,
+        "interface_gaps": gaps,
         "rollouts": [_short(record["success"]) for record in rounds],
         "cued": [_short(record["success_cued"]) for record in rounds],
         "bare": [_short(record["success_bare"]) for record in rounds],

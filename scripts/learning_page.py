@@ -104,10 +104,10 @@ def page(results: Mapping[str, Any]) -> str:
         *verdicts(runs, some, start),
         "\n## Leaning on cues\n",
         "Reliance r: nats by which cues in sight made a cued rollout's sampled tokens likelier, mean over seeds. Gap: "
-        "success with cues minus without, at temperature 1 over the training rollouts of rounds that had both, greedy "
-        "over the validation tasks with the cues that were active.\n",
-        "| recipe | r, first third | second | last | gap, temperature 1 | gap, greedy, first | gap, greedy, last |",
-        "|---|---|---|---|---|---|---|",
+        "success with the active cues minus without on the validation tasks, at the first and at the last validation "
+        "that measured it.\n",
+        "| recipe | r, first third | second | last | gap, greedy, first | last | gap, temperature 1, first | last |",
+        "|---|---|---|---|---|---|---|---|",
         *(_leaning(recipe, found) for recipe, found in runs.items()),
         "\n## Reasons of failure, held-out tasks, greedy\n",
         *_labels(runs, start["labels"]),
@@ -198,17 +198,13 @@ def _leaning(recipe: str, runs: Sequence[Run]) -> str:
         _mean([value for run in runs for value in run["reliance"][low:high] if value is not None])
         for low, high in thirds
     ]
-    gaps = [
-        cued - bare
-        for run in runs
-        for cued, bare in zip(run["cued"], run["bare"], strict=True)
-        if cued is not None and bare is not None
-    ]
-    shown = [[point[2] - point[1] for point in run["validation"] if point[2] is not None] for run in runs]
-    ends = [[found[place] for found in shown if found] for place in (0, -1)]
     cells = ["-" if value is None else f"{value:+.2f}" for value in reliance]
-    gap = _mean(gaps)
-    cells += ["-" if gap is None else f"{100 * gap:+.1f}", *(_points(end, signed=True) for end in ends)]
+    measured = [run["interface_gaps"] for run in runs if run["interface_gaps"]]
+    cells += [
+        _points([gaps[place][name] for gaps in measured], signed=True)
+        for name in ("greedy", "sampled")
+        for place in (0, -1)
+    ]
     return f"| `{recipe}` | {' | '.join(cells)} |"
 
 
@@ -259,7 +255,7 @@ def svg(results: Mapping[str, Any]) -> str:
     for number, (recipe, found) in enumerate(runs.items()):
         colour = COLOURS[number % len(COLOURS)]
         for run in found:
-            line = " ".join(place(x, y) for x, y, _ in run["validation"])
+            line = " ".join(place(x, y) for x, y in run["validation"])
             out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-opacity="0.25"/>')
         mean = [
             place(column[0][0], fmean(point[1] for point in column))

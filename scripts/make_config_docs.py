@@ -119,7 +119,7 @@ def _recipes() -> str:
     for member, words in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(member, ast.Assign) and isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant):
             assert isinstance(member.value, ast.Constant)
-            rows.append(f"| `{member.value.value}` | {words.value.value} |")
+            rows.append(f"| `{member.value.value!s}` | {words.value.value!s} |")
     return "\n".join(rows) + "\n"
 
 

@@ -1,36 +1,57 @@
-"""Measure the pocket model on the workshop: `python scripts/pocket_table.py --out docs/pocket.md`.
+"""Measure the pocket model on the workshop: `python scripts/pocket_table.py` writes docs/pocket.md.
 
-For each preset: success on 400 tasks in the bare environment, greedy and at temperature 1, by category, with the labels
-of all turns; then at temperature 1 every cue alone and all together, as differences to the bare environment paired by
-task, with 95 % intervals (bootstrap over tasks).
+For each preset: success on 400 held-out tasks in the bare environment, greedy and at temperature 1, by category, with
+the labels of all turns; then at temperature 1 every cue alone and all together, as differences to the bare environment
+paired by task, with 95 % intervals (bootstrap over tasks). Every condition is kept in the work directory as soon as it
+is measured, so an interrupted command goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
-import torch
-
 from seal.cues import CUES
-from seal.envs.workshop import CATEGORIES, PRESETS, Workshop
-from seal.interface import showing
-from seal.labels import diagnose
-from seal.models.load import load_model
-from seal.models.local import LocalPolicy
-from seal.rollout import BARE, Episode, rollout
+from seal.envs.workshop import CATEGORIES, PRESETS
 from seal.stats import Estimate, paired_bootstrap, wilson
+from seal.trace import write_json
 
-CHUNK = 100
+ROOT = Path(__file__).resolve().parents[1]
+ALL = "all"
+"""Every cue at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
+    """What is played.
+
+    Attributes:
+        preset: Of the workshop.
+        shown: A cue, `all`, or "" for the bare environment.
+        temperature: 0 is greedy.
+        samples: Episodes a task.
+    """
+
+    preset: str
+    shown: str
+    temperature: float
+    samples: int
+
+    @property
+    def name(self) -> str:
+        """For files and logs."""
+        return f"{self.preset}-{self.shown or 'bare'}-t{self.temperature:g}-{self.samples}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
     """How the model did under one condition.
 
     Attributes:
@@ -40,72 +61,62 @@ class Condition:
         samples: Episodes a task.
     """
 
-    success: tuple[float, ...]
-    categories: Mapping[str, tuple[int, int]]
-    labels: Counter[str] = field(default_factory=Counter)
-    samples: int = 1
+    success: Sequence[float]
+    categories: Mapping[str, Sequence[int]]
+    labels: Mapping[str, int]
+    samples: int
 
     @property
     def estimate(self) -> Estimate:
-        """Success with its interval: Wilson's for one sample a task, over tasks for more."""
+        """Success with its interval: Wilson's for one sample a task, a bootstrap over tasks for more."""
         if self.samples == 1:
             return wilson(sum(self.success), len(self.success))
         return paired_bootstrap([0.0] * len(self.success), self.success, seed=0, resamples=2000)
 
 
-def play(
-    policy: LocalPolicy, world: Workshop, *, split: str, tasks: int, samples: int, cues: Sequence[str]
-) -> Condition:
-    """Play `samples` episodes of each of the first `tasks` tasks."""
-    presenter = showing(cues).presenter() if cues else BARE
-    wanted = [world.task(f"workshop/{split}/{index}") for index in range(tasks)]
-    episodes = [
-        Episode(task, sample, presenter, (0, position, sample))
-        for position, task in enumerate(wanted)
-        for sample in range(samples)
-    ]
-    rewards: dict[str, list[float]] = {task.id: [] for task in wanted}
-    categories: dict[str, tuple[int, int]] = dict.fromkeys(CATEGORIES, (0, 0))
+def measure(condition: Condition, model: str, split: str, tasks: int, file: Path) -> None:
+    """Play one condition in this process and keep what was found."""
+    import torch  # noqa: PLC0415 -- the parent process needs none of it
+
+    from seal.envs import make  # noqa: PLC0415
+    from seal.episodes import play_tasks  # noqa: PLC0415
+    from seal.interface import showing  # noqa: PLC0415
+    from seal.models.load import load_model  # noqa: PLC0415
+    from seal.models.local import LocalPolicy  # noqa: PLC0415
+    from seal.rollout import BARE  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+    loaded = load_model(model, dtype="float32", device="cpu", threads=1)
+    policy = LocalPolicy(
+        loaded.model,
+        loaded.tokenizer,
+        temperature=condition.temperature,
+        max_new_tokens=48,
+        max_context=1024,
+        batch_size=100,
+    )
+    environment = make("workshop", preset=condition.preset)
+    cues = {"": (), ALL: tuple(CUES)}.get(condition.shown, (condition.shown,))
+    pairs = play_tasks(
+        environment,
+        environment.tasks(split).take(tasks),
+        policy,
+        showing(cues).presenter() if cues else BARE,
+        samples=condition.samples,
+        chunk=100,
+    )
+    rewards: dict[str, list[float]] = {}
+    categories: dict[str, list[int]] = {category: [0, 0] for category in CATEGORIES}
     labels: Counter[str] = Counter()
-    for start in range(0, len(episodes), CHUNK):
-        for trajectory in rollout(world, episodes[start : start + CHUNK], policy):
-            assert trajectory.verdict.reward is not None
-            rewards[trajectory.task_id].append(trajectory.verdict.reward)
-            won, played = categories[trajectory.category]
-            categories[trajectory.category] = (won + int(trajectory.verdict.reward), played + 1)
-            labels.update(str(label) for label in diagnose(trajectory).labels)
-    return Condition(tuple(sum(r) / len(r) for r in rewards.values()), categories, labels, samples)
-
-
-def measure(
-    model: str, preset: str, *, split: str, tasks: int, samples: int, cue_samples: int, cues: bool
-) -> dict[str, Condition]:
-    """Every condition of one preset, by name."""
-    loaded = load_model(model)
-    world = Workshop(preset)
-
-    def policy(temperature: float) -> LocalPolicy:
-        return LocalPolicy(
-            loaded.model, loaded.tokenizer, temperature=temperature, max_new_tokens=48, max_context=1024, batch_size=100
-        )
-
-    found: dict[str, Condition] = {}
-
-    def note(name: str, temperature: float, count: int, shown: Sequence[str]) -> None:
-        began = time.monotonic()
-        found[name] = play(policy(temperature), world, split=split, tasks=tasks, samples=count, cues=shown)
-        spent = time.monotonic() - began
-        print(
-            f"{preset} {name}: {found[name].estimate.value:.3f} ({tasks * count} episodes, {spent:.0f} s)", flush=True
-        )
-
-    note("greedy", 0.0, 1, ())
-    note("greedy, all cues", 0.0, 1, tuple(CUES))
-    note("bare", 1.0, max(samples, cue_samples), ())
-    note("all", 1.0, samples, tuple(CUES))
-    for cue in CUES if cues else ():
-        note(cue, 1.0, cue_samples, (cue,))
-    return found
+    for trajectory, diagnosis in pairs:
+        assert trajectory.verdict.reward is not None
+        rewards.setdefault(trajectory.task_id, []).append(trajectory.verdict.reward)
+        categories[trajectory.category][0] += int(trajectory.verdict.reward)
+        categories[trajectory.category][1] += 1
+        labels.update(str(label) for label in diagnosis.labels)
+    success = [sum(values) / len(values) for values in rewards.values()]
+    write_json(file, {"success": success, "categories": categories, "labels": dict(labels.most_common())})
+    print(f"{condition.name}: {100 * sum(success) / len(success):.1f} % ({len(pairs)} episodes)", flush=True)
 
 
 def percent(estimate: Estimate, *, signed: bool = False) -> str:
@@ -114,101 +125,134 @@ def percent(estimate: Estimate, *, signed: bool = False) -> str:
     return f"{100 * estimate.value:{sign}.1f} ({100 * estimate.low:{sign}.1f} to {100 * estimate.high:{sign}.1f})"
 
 
-def table(results: Mapping[str, Mapping[str, Condition]], *, split: str, tasks: int, command: str) -> str:
-    """The page."""
+Results = Mapping[str, Mapping[tuple[str, float], Found]]
+"""By preset, then by what was shown and the temperature."""
+
+
+def page(results: Results, *, split: str, tasks: int, command: str, weights: str) -> str:
+    """The page, in Markdown. No measured number is written by hand."""
     presets = list(results)
+
+    def row(name: str, cells: Sequence[str]) -> str:
+        return f"| {name} | {' | '.join(cells)} |"
+
+    head = [" | ".join(["", *presets, ""]).strip(), "|---" * (len(presets) + 1) + "|"]
     lines = [
+        "<!-- Made by scripts/pocket_table.py. -->",
+        "",
         "# The pocket model, measured",
         "",
-        f"Split `{split}`, {tasks} tasks a preset, in percent with 95 % intervals. Made by `{command}`.",
+        f"Split `{split}`, the first {tasks} tasks of each preset, success in percent with 95 % intervals, of the",
+        f"weights with the SHA-256 `{weights[:16]}`. Made by",
         "",
-        "| success | " + " | ".join(presets) + " |",
-        "|---|" + "---|" * len(presets),
+        "```bash",
+        command,
+        "```",
+        "",
+        f"| success {head[0]}",
+        head[1],
     ]
-    names = {"greedy": "greedy, bare", "bare": "temperature 1, bare", "greedy, all cues": "greedy, all cues"}
-    for key, name in names.items():
-        lines.append(f"| {name} | " + " | ".join(percent(results[p][key].estimate) for p in presets) + " |")
+    for name, key in (
+        ("greedy, bare", ("", 0.0)),
+        ("greedy, all cues", (ALL, 0.0)),
+        ("temperature 1, bare", ("", 1.0)),
+        ("temperature 1, all cues", (ALL, 1.0)),
+    ):
+        lines.append(row(name, [percent(results[preset][key].estimate) for preset in presets]))
     for category in CATEGORIES:
-        counts = [results[p]["greedy"].categories[category] for p in presets]
-        lines.append(f"| greedy, bare: {category} | " + " | ".join(percent(wilson(w, n)) for w, n in counts) + " |")
-    lines += ["", "Labels of turns, greedy, bare (share of turns that were reached):", ""]
-    lines += ["| label | " + " | ".join(presets) + " |", "|---|" + "---|" * len(presets)]
-    every: Counter[str] = Counter()
-    for preset in presets:
-        every.update(results[preset]["greedy"].labels)
-    every.pop("unreached", None)
-    for label, _ in every.most_common():
+        counts = [results[preset]["", 0.0].categories[category] for preset in presets]
+        lines.append(row(f"greedy, bare: {category}", [percent(wilson(won, played)) for won, played in counts]))
+    lines += ["", "Labels, greedy, bare: percent of the turns that were reached.", "", f"| label {head[0]}", head[1]]
+    reached = {
+        preset: Counter({k: v for k, v in results[preset]["", 0.0].labels.items() if k != "unreached"})
+        for preset in presets
+    }
+    for label, _ in sum(reached.values(), Counter[str]()).most_common():
+        lines.append(row(label, [f"{100 * reached[p][label] / reached[p].total():.1f}" for p in presets]))
+    lines += [
+        "",
+        "Success with cues minus success in the bare environment at temperature 1, points, paired by task; bold where",
+        "the interval lies above zero.",
+        "",
+        f"| cues shown {head[0]}",
+        head[1],
+    ]
+    for cue in (ALL, *CUES):
         cells = []
         for preset in presets:
-            labels = results[preset]["greedy"].labels
-            cells.append(f"{100 * labels[label] / (labels.total() - labels['unreached']):.1f}")
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    lines += ["", "Difference to the bare environment at temperature 1, points, paired by task:", ""]
-    lines += ["| cues shown | " + " | ".join(presets) + " |", "|---|" + "---|" * len(presets)]
-    for name in ("all", *CUES):
-        cells = []
-        for preset in presets:
-            bare, other = results[preset]["bare"], results[preset].get(name)
-            if other is None:
-                cells.append("")
-                continue
-            gain = paired_bootstrap(bare.success, other.success, seed=0)
-            clear = " **" if gain.low > 0 else " "
-            cells.append(f"{clear.strip()}{percent(gain, signed=True)}{clear.strip()}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    sizes = "; ".join(
-        f"{preset}: {tasks * results[preset]['bare'].samples} bare, {tasks * results[preset]['all'].samples} with all"
-        + (
-            f", {tasks * results[preset][next(iter(CUES))].samples} with each cue"
-            if next(iter(CUES)) in results[preset]
-            else ""
+            bare, other = results[preset]["", 1.0], results[preset].get((cue, 1.0))
+            gain = paired_bootstrap(bare.success, other.success, seed=0, resamples=4000) if other else None
+            mark = "**" if gain and gain.low > 0 else ""
+            cells.append(f"{mark}{percent(gain, signed=True)}{mark}" if gain else "")
+        lines.append(row(f"`{cue}`" if cue != ALL else "all of them", cells))
+    played = "; ".join(
+        f"{preset}: "
+        + ", ".join(
+            f"{tasks * results[preset][key].samples} {name}"
+            for name, key in (("bare", ("", 1.0)), ("with all", (ALL, 1.0)), ("with each", (next(iter(CUES)), 1.0)))
+            if key in results[preset]
         )
         for preset in presets
     )
-    lines += ["", f"Episodes: {sizes}. Bold: the interval lies above zero.", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"Episodes at temperature 1: {played}.", ""])
+
+
+def conditions(presets: Sequence[str], samples: int, cue_samples: Mapping[str, int]) -> list[Condition]:
+    """Everything that the page needs, longest first."""
+    wanted: list[Condition] = []
+    for preset in presets:
+        each = cue_samples[preset]
+        wanted += [Condition(preset, cue, 1.0, each) for cue in CUES if each]
+        wanted += [Condition(preset, "", 1.0, max(samples, each)), Condition(preset, ALL, 1.0, samples)]
+        wanted += [Condition(preset, "", 0.0, 1), Condition(preset, ALL, 0.0, 1)]
+    return wanted
 
 
 def main() -> None:
-    """Measure and write the page, and the numbers beside it as JSON if asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="pocket")
+    """Measure what is missing, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="pocket", help="`pocket` or a directory")
     parser.add_argument("--split", default="held-out")
     parser.add_argument("--tasks", type=int, default=400)
-    parser.add_argument("--samples", type=int, default=4, help="episodes a task at temperature 1")
-    parser.add_argument("--cue-samples", type=int, default=8, help="episodes a task for each cue alone")
+    parser.add_argument(
+        "--samples", type=int, default=4, help="episodes a task at temperature 1, bare and with all cues"
+    )
+    parser.add_argument("--cue-samples", type=int, default=8, help="the same for each cue alone, preset default")
+    parser.add_argument("--other-samples", type=int, default=4, help="the same, other presets")
     parser.add_argument("--presets", default=",".join(PRESETS))
-    parser.add_argument("--cue-presets", default=",".join(PRESETS), help="presets in which each cue is tried alone")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--jobs", type=int, default=2, help="processes, a thread each")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "pocket-table", help="where conditions are kept")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pocket.md")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    results = {
-        preset: measure(
-            options.model,
-            preset,
-            split=options.split,
-            tasks=options.tasks,
-            samples=options.samples,
-            cue_samples=options.cue_samples,
-            cues=preset in options.cue_presets.split(","),
-        )
-        for preset in options.presets.split(",")
-    }
-    command = "python scripts/pocket_table.py" + (f" --out {options.out}" if options.out else "")
-    page = table(results, split=options.split, tasks=options.tasks, command=command)
-    print(page)
-    if options.out:
-        options.out.write_text(page)
-    if options.json:
-        numbers = {
-            preset: {
-                name: {"success": c.estimate.value, "categories": c.categories, "labels": dict(c.labels)}
-                for name, c in found.items()
-            }
-            for preset, found in results.items()
-        }
-        options.json.write_text(json.dumps(numbers, indent=1))
+    from seal.models.load import model_directory  # noqa: PLC0415 -- loads torch
+
+    weights = hashlib.sha256((Path(model_directory(options.model)) / "model.safetensors").read_bytes()).hexdigest()
+    work: Path = options.work / f"{weights[:16]}-{options.split.replace(':', '-')}-{options.tasks}"
+    work.mkdir(parents=True, exist_ok=True)
+    presets = options.presets.split(",")
+    each = {preset: options.cue_samples if preset == "default" else options.other_samples for preset in presets}
+    wanted = conditions(presets, options.samples, each)
+    missing = [condition for condition in wanted if not (work / f"{condition.name}.json").is_file()]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        jobs = [
+            pool.submit(measure, item, options.model, options.split, options.tasks, work / f"{item.name}.json")
+            for item in missing
+        ]
+        for job in jobs:
+            job.result()
+    results: dict[str, dict[tuple[str, float], Found]] = {preset: {} for preset in presets}
+    for item in wanted:
+        found = json.loads((work / f"{item.name}.json").read_text(encoding="utf-8"))
+        results[item.preset][item.shown, item.temperature] = Found(**found, samples=item.samples)
+    changed = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in vars(options).items()
+        if name not in ("work", "out", "jobs") and value != parser.get_default(name)
+    ]
+    command = " ".join([".venv/bin/python scripts/pocket_table.py", *changed])
+    options.out.write_text(
+        page(results, split=options.split, tasks=options.tasks, command=command, weights=weights), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def build(texts: Iterable[str], *, extra_words: Iterable[str], at_least: int = 2
         ]
     )
     core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIALS])
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # untyped in transformers
         tokenizer_object=core, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
     )
     tokenizer.chat_template = TEMPLATE

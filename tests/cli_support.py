@@ -71,7 +71,7 @@ def record(index: int, **changes: Any) -> dict[str, Any]:
         "reliance": None,
         "update": {},
         "validation": None,
-        "validation_shown": None,
+        "interface_gap": None,
         "seconds": {"rollout": 8.0, "total": 10.0},
     }
     return {**line, **changes}

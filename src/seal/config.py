@@ -194,7 +194,7 @@ class EvaluationConfig:
     Attributes:
         every: Rounds between two evaluations; 0 for none. The last round is always evaluated unless 0.
         before: Also before the first round.
-        interface_gap: Also with the interface on, to report the gap.
+        interface_gap: Also with the interface on, greedy and at the rollouts' temperature, to report the gap.
         held_out: Split on which the starting model and, at the very end, the chosen checkpoint are tested; empty for
             none.
         held_out_tasks: Use only so many of its tasks; None for all.

@@ -270,6 +270,29 @@ def test_the_held_out_split_is_tested_before_and_after(run) -> None:
         assert successes == summary["held_out"][when]["success"] * 2
 
 
+def test_the_interface_gap_is_measured_greedy_and_sampled_on_the_same_tasks(run) -> None:
+    directory, _ = run("interface.recipe=static", "evaluation.interface_gap=true", "rollout.rounds=2")
+    plain, _ = run("interface.recipe=static", "rollout.rounds=2", name="plain")
+    (first, last), (_, other) = rounds(directory), rounds(plain)
+    assert first["interface_gap"] is None, "evaluation.every is 2"
+    gap = last["interface_gap"]
+    assert gap["active"] == last["interface"]["active"]
+    assert gap["sampled"]["temperature"] == 1.0
+    assert gap["greedy"]["bare"] == last["validation"]["success"]
+    for name in ("greedy", "sampled"):
+        found = gap[name]
+        assert found["n"] == last["validation"]["n"]
+        assert found["difference"] == pytest.approx(found["shown"] - found["bare"])
+        assert found["low"] <= found["difference"] <= found["high"]
+    assert other["interface_gap"] is None
+    assert same(weights(directory), weights(plain)), "measuring the gap changes nothing"
+
+
+def test_without_cues_there_is_no_gap_to_measure(run) -> None:
+    directory, _ = run("interface.recipe=off", "evaluation.interface_gap=true", "rollout.rounds=2")
+    assert [record["interface_gap"] for record in rounds(directory)] == [None, None]
+
+
 def test_a_tracker_that_is_not_installed(run, monkeypatch) -> None:
     from seal.engines.trl import train as module
 

@@ -119,14 +119,27 @@ def _interface(rounds: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
         for change in interface["changes"]:
             yield Text(clean(f"       {change}"), style="magenta")
     yield "Reliance: nats by which cues in sight made a rollout's tokens likelier; near 0 they have done their work."
-    gaps = [
-        f"round {record['round'] + 1}: {rate(record['validation_shown']['success'])} with, "
-        f"{rate(record['validation']['success'])} without"
-        for record in rounds
-        if record.get("validation") and record.get("validation_shown")
-    ]
-    if gaps:
-        yield f"Validation with and without the interface: {'; '.join(gaps)}."
+    yield from _gaps(rounds)
+
+
+def _gaps(rounds: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """What the cues that were on were worth on the validation tasks, as training measured it."""
+    measured = [record for record in rounds if record.get("interface_gap")]
+    if not measured:
+        return
+    yield "Validation with the interface minus without (points, 95 %):"
+    for record in measured:
+        cells = []
+        for name, label in (("greedy", "greedy"), ("sampled", f"temperature {_temperature(record):g}")):
+            gap = record["interface_gap"][name]
+            if gap["difference"] is not None:
+                low, high = 100 * gap["low"], 100 * gap["high"]
+                cells.append(f"{label} {100 * gap['difference']:+.1f} ({low:+.1f} to {high:+.1f})")
+        yield f"  round {record['round'] + 1:>2}: {', '.join(cells) or 'not scored'}"
+
+
+def _temperature(record: Mapping[str, Any]) -> float:
+    return float(record["interface_gap"]["sampled"]["temperature"])
 
 
 def _transcripts(pairs: Sequence[tuple[Traced, Traced]]) -> Iterator[Block]:

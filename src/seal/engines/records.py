@@ -9,8 +9,9 @@ from typing import Any
 from seal.cues import CUES, FAULT_CUES, CueKind
 from seal.interface import difference
 from seal.loop import Round, State
+from seal.stats import paired_bootstrap
 from seal.taxonomy import Label
-from seal.types import FaultKind, MalformedCall, Trajectory
+from seal.types import Diagnosis, FaultKind, MalformedCall, Trajectory
 from seal.verify import success_rate, zero_variance_share
 
 
@@ -69,6 +70,35 @@ def round_record(
             "sampled": sum(g.completion_tokens for g in generations),
         },
         "reliance": dict(reliance) if reliance is not None else None,
+    }
+
+
+def interface_gap(
+    bare: Sequence[tuple[Trajectory, Diagnosis]], shown: Sequence[tuple[Trajectory, Diagnosis]]
+) -> dict[str, Any]:
+    """Success with and without the interface on the same tasks, and their difference with its interval.
+
+    Args:
+        bare: Episodes in the bare environment.
+        shown: Episodes of the same tasks in the same order, with the interface.
+
+    Returns:
+        `bare`, `shown` (rates), `difference`, `low`, `high` (95 %, bootstrap paired by task) and `n`, over the tasks
+        that were scored both times; rates are None without any.
+    """
+    rewards = [(one.verdict.reward, other.verdict.reward) for (one, _), (other, _) in zip(bare, shown, strict=True)]
+    both = [(one, other) for one, other in rewards if one is not None and other is not None]
+    if not both:
+        return {"bare": None, "shown": None, "difference": None, "low": None, "high": None, "n": 0}
+    without, having = [one for one, _ in both], [other for _, other in both]
+    found = paired_bootstrap(without, having, seed=0, resamples=2000)
+    return {
+        "bare": fmean(without),
+        "shown": fmean(having),
+        "difference": found.value,
+        "low": found.low,
+        "high": found.high,
+        "n": found.n,
     }
 
 

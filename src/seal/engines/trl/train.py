@@ -8,7 +8,7 @@ as one that was not.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from seal.config import RunConfig
 from seal.engines.progress import Reporter, Silent
-from seal.engines.records import round_record, summarise_reliance
+from seal.engines.records import interface_gap, round_record, summarise_reliance
 from seal.engines.rundir import STATE, RunDirectory, read_state
 from seal.envs import make
 from seal.episodes import play_tasks
 from seal.errors import MissingError
-from seal.evaluate import Evaluation, evaluate, summarise
+from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.profile import Profile
 from seal.task import Environment, TaskSet
@@ -174,7 +174,7 @@ class _Run:
         )
         if checkpoint is None:
             if self.validation is not None and self.config.evaluation.before:
-                self.measured.before = self._validate().to_json()
+                self.measured.before = summarise(self._validate()).to_json()
             if self.test is not None:
                 with self._policy(0.0) as policy:
                     self.measured.held_out_before = self._test("before", policy)
@@ -231,12 +231,12 @@ class _Run:
             "clip_ratio": metrics.get("clip_ratio/region_mean"),
             "learning_rate": metrics.get("learning_rate"),
         }
-        record["validation"] = record["validation_shown"] = None
+        record["validation"] = record["interface_gap"] = None
         if self._due(played.index):
-            result = self._validate(played.index)
-            record["validation"] = self.measured.last = result.to_json()
+            pairs = self._validate(played.index)
+            record["validation"] = self.measured.last = summarise(pairs).to_json()
             if self.config.evaluation.interface_gap and played.interface.active:
-                record["validation_shown"] = self._validate_shown(played).to_json()
+                record["interface_gap"] = self._gap(played, pairs)
             self._keep_best(played.index)
         now = perf_counter()
         seconds["validation"] = now - started
@@ -303,10 +303,24 @@ class _Run:
         every = self.config.evaluation.every
         return every > 0 and ((index + 1) % every == 0 or index + 1 == self.config.rollout.rounds)
 
-    def _validate(self, index: int | None = None) -> Evaluation:
+    def _validate(self, index: int | None = None, *, temperature: float = 0.0) -> list[tuple[Trajectory, Diagnosis]]:
         assert self.validation is not None
-        with self._policy(0.0) as policy:
-            return summarise(self._evaluate(self.validation, policy, index))
+        with self._policy(temperature) as policy:
+            return self._evaluate(self.validation, policy, index)
+
+    def _gap(self, played: Round, greedy: Sequence[tuple[Trajectory, Diagnosis]]) -> dict[str, Any]:
+        """What the round's interface is worth on the validation tasks, greedy and at the rollouts' temperature."""
+        temperature = self.config.rollout.temperature
+        return {
+            "active": list(played.interface.active),
+            "greedy": interface_gap(greedy, self._validate_shown(played, 0.0)),
+            "sampled": {
+                "temperature": temperature,
+                **interface_gap(
+                    self._validate(played.index, temperature=temperature), self._validate_shown(played, temperature)
+                ),
+            },
+        }
 
     def _test(self, when: Literal["before", "after"], policy: LocalPolicy) -> dict[str, Any]:
         """Test on held-out tasks: once before training, once with the chosen checkpoint."""
@@ -317,7 +331,7 @@ class _Run:
         return summarise(pairs).to_json()
 
     def _evaluate(self, tasks: TaskSet, policy: LocalPolicy, index: int | None) -> list[tuple[Trajectory, Diagnosis]]:
-        """Bare and greedy; the evaluation module cannot show a cue."""
+        """In the bare environment; the evaluation module cannot show a cue."""
         self.reporter.begin("validate", round_index=index, total=len(tasks))
         count = _Count(self.reporter)
         return evaluate(
@@ -329,22 +343,20 @@ class _Run:
             chunk=self.config.rollout.batch_size,
         )
 
-    def _validate_shown(self, played: Round) -> Evaluation:
-        """The same tasks through the round's interface: its difference to `_validate` is the interface gap."""
+    def _validate_shown(self, played: Round, temperature: float) -> list[tuple[Trajectory, Diagnosis]]:
+        """The validation tasks through the round's interface, with the randomness of `_validate`."""
         assert self.validation is not None
         self.reporter.begin("validate", round_index=played.index, total=len(self.validation))
         count = _Count(self.reporter)
-        with self._policy(0.0) as policy:
-            return summarise(
-                play_tasks(
-                    self.environment,
-                    self.validation,
-                    policy,
-                    played.interface.presenter(),
-                    seed=self.config.seed,
-                    on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
-                    chunk=self.config.rollout.batch_size,
-                )
+        with self._policy(temperature) as policy:
+            return play_tasks(
+                self.environment,
+                self.validation,
+                policy,
+                played.interface.presenter(),
+                seed=self.config.seed,
+                on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
+                chunk=self.config.rollout.batch_size,
             )
 
     def _keep_best(self, index: int) -> None:
