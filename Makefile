@@ -4,6 +4,8 @@
 # make lint     ruff, mypy, import contracts
 # make parity   our BFCL against the official checker: make parity N=20000 SEED=7
 # make bench    measure, into benchmarks/results.json
+# make pocket   train the pocket model from nothing, into OUT=runs/pocket
+# make table    measure the pocket model by preset and cue, into docs/pocket.md
 # make learning train the workshop's recipes over seeds, into docs/learning.md
 
 VENV := .venv
@@ -22,6 +24,7 @@ PYTEST_OPTIONS ?=
 N ?= 20000
 SEED ?= 7
 DEMO ?= runs/demo
+OUT ?= runs/pocket
 
 # Many small matrices: more threads than this only get in each other's way, and results repeat bit for bit.
 export OMP_NUM_THREADS ?= 1
@@ -29,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data demo test lint format parity bench learning docs
+.PHONY: help setup data demo test lint format parity bench pocket table learning docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -86,6 +89,12 @@ parity: data
 
 bench: data
 	@$(BIN)/python benchmarks/run.py
+
+pocket: setup
+	@$(BIN)/python scripts/make_pocket.py --out $(OUT)
+
+table: setup
+	@$(BIN)/python scripts/pocket_table.py
 
 learning: setup
 	@$(BIN)/python scripts/learning_curves.py

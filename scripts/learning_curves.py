@@ -25,18 +25,21 @@ if TYPE_CHECKING:
     from seal.config import RunConfig
 
 ROOT = Path(__file__).resolve().parents[1]
-PLAN = ("workshop-vanilla:5", "workshop:5", "workshop-control:3", "workshop-naive:3")
+PLAN = ("workshop-vanilla:5", "workshop:5", "workshop-control:5", "workshop-naive:3")
 """Recipe and number of seeds, 0 to n - 1."""
 
 START = "start"
 """The starting model, measured like a checkpoint."""
+
+SAMPLES = 4
+"""Episodes a held-out task at temperature 1."""
 
 MEASURED = "measured.json"
 """Beside a run's summary: its best checkpoint on the held-out tasks."""
 
 
 def play(config: RunConfig, source: str) -> dict[str, Any]:
-    """Play the held-out tasks in the bare environment, greedily and at temperature 1.
+    """Play the held-out tasks in the bare environment, greedily and several times at temperature 1.
 
     Args:
         config: Whose environment, tasks and limits apply.
@@ -63,7 +66,7 @@ def play(config: RunConfig, source: str) -> dict[str, Any]:
         )
 
     greedy = summarise(evaluate(environment, chosen, policy(0.0), seed=0)).to_json()
-    sampled = summarise(evaluate(environment, chosen, policy(1.0), seed=0)).to_json()
+    sampled = summarise(evaluate(environment, chosen, policy(1.0), samples=SAMPLES, seed=0)).to_json()
     return {
         "greedy": greedy["success"],
         "temperature_1": sampled["success"],

@@ -201,7 +201,7 @@ def _leaning(recipe: str, runs: Sequence[Run]) -> str:
     cells = ["-" if value is None else f"{value:+.2f}" for value in reliance]
     measured = [run["interface_gaps"] for run in runs if run["interface_gaps"]]
     cells += [
-        _points([gaps[place][name] for gaps in measured], signed=True)
+        _points([gaps[place][name] for gaps in measured if gaps[place][name] is not None], signed=True)
         for name in ("greedy", "sampled")
         for place in (0, -1)
     ]

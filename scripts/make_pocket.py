@@ -53,8 +53,9 @@ class Row:
     loss: np.ndarray
 
 
-Kind = Literal["short", "missing", "mixed"]
-"""Which worlds: one-turn tasks; tasks that mostly lack a tool or a value at first; all kinds."""
+Kind = Literal["short", "missing", "told", "mixed"]
+"""Which worlds: one-turn tasks; tasks that mostly lack a tool or a value at first; short tasks full of hidden rules,
+always with cues that tell them; all kinds."""
 
 PER_WORLD = 48
 
@@ -70,10 +71,13 @@ def worlds(rng: random.Random, count: int, kind: Kind) -> Iterator[tuple[Worksho
             yield Workshop("easy", **fixed), drawn[:PER_WORLD]
         elif kind == "missing":
             fixed |= {"turns": rng.choice((2, 2, 3)), "tools_shown": rng.choice((3, 4, 5))}
-            fixed |= {"hidden": rng.choice((0.0, 0.25)), "categories": ("miss_func", "miss_param") * 2 + ("base",)}
+            fixed |= {"hidden": rng.choice((0.0, 0.2)), "categories": ("miss_func", "miss_param") * 2 + ("base",)}
             yield Workshop(rng.choice(("easy", "default")), **fixed), drawn[:PER_WORLD]
+        elif kind == "told":
+            fixed |= {"turns": rng.choice((1, 2)), "tools_shown": 3, "hidden": rng.choice((0.6, 0.9)), "double": 0.0}
+            yield Workshop("default", **fixed, categories=("base", "long_context")), drawn[:PER_WORLD]
         else:
-            fixed |= {"hidden": rng.choice((0.0, 0.25, 0.25, 0.5)), "varying": rng.choice((0.0, 0.3)), "turns": 4}
+            fixed |= {"hidden": rng.choice((0.0, 0.2, 0.4, 0.7)), "varying": rng.choice((0.0, 0.3)), "turns": 4}
             fixed |= {
                 "stated": rng.choice((1.0, 0.5)),
                 "rule_errors": rng.choices(("terse", "named", "plain"), (6, 1, 2))[0],
@@ -84,8 +88,14 @@ def worlds(rng: random.Random, count: int, kind: Kind) -> Iterator[tuple[Worksho
             yield world, long[:PER_WORLD] if rng.random() < 0.75 else drawn[:PER_WORLD]
 
 
-def draw_cues(rng: random.Random, bare: float) -> tuple[str, ...]:
+TELLING = (("schema.values",), ("err.constraint", "err.recovery"), ("err.constraint",), tuple(CUES))
+"""Sets of cues that state hidden rules."""
+
+
+def draw_cues(rng: random.Random, bare: float, kind: Kind) -> tuple[str, ...]:
     """Which cues an episode shows."""
+    if kind == "told":
+        return rng.choice(TELLING)
     if rng.random() < bare:
         return ()
     dice = rng.random()
@@ -119,7 +129,7 @@ def episodes(
     """
     rows: list[Row] = []
     for world, indices in worlds(rng, math.ceil(count / PER_WORLD), kind):
-        shown = [draw_cues(rng, bare) for _ in indices]
+        shown = [draw_cues(rng, bare, kind) for _ in indices]
         players = [
             Demonstrator(plan, random.Random(rng.random()), frozenset(cues), flaws, world.dials.rule_errors)
             for plan, cues in zip(plans(world, indices), shown, strict=True)
@@ -283,7 +293,7 @@ class Trainer:
     def __init__(self, model: LlamaForCausalLM, strangers: Strangers, *, peak: float, total: int) -> None:
         self.model = model
         self.strangers = strangers
-        self.embedding = model.get_input_embeddings().weight
+        self.embedding = model.model.embed_tokens.weight
         self.peak = peak
         self.total = total
         self.step = 0
@@ -292,7 +302,10 @@ class Trainer:
         decay = [p for p in model.parameters() if p.ndim > 1 and p is not self.embedding]
         rest = [p for p in model.parameters() if p.ndim == 1 or p is self.embedding]
         self.optimizer = torch.optim.AdamW(
-            [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}], lr=peak, betas=(0.9, 0.98)
+            [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}],
+            lr=peak,
+            betas=(0.9, 0.98),
+            fused=True,
         )
 
     def learn(self, rows: Sequence[Row], name: str) -> None:
@@ -303,7 +316,7 @@ class Trainer:
             group["lr"] = rate
         self.strangers.refresh(self.embedding)
         loss, right = losses(self.model, rows)
-        loss.mean().backward()
+        torch.autograd.backward(loss.mean())
         self.strangers.hold(self.embedding.grad)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
@@ -371,11 +384,11 @@ class Stage:
 
 
 STAGES = (
-    Stage("copying", 0.35),
-    Stage("short, with context", 0.9, ("short",), 0.12),
-    Stage("short, missing and clean", 2.6, ("short", "missing", "clean")),
-    Stage("missing, clean and flawed", 5.0, ("missing", "clean", "flawed")),
-    Stage("missing and flawed", 7.5, ("missing", "flawed")),
+    Stage("copying", 0.4),
+    Stage("short, with context", 1.0, ("short",), 0.12),
+    Stage("short, missing, told and clean", 3.5, ("short", "missing", "told", "clean")),
+    Stage("missing, told, clean and flawed", 6.0, ("missing", "told", "clean", "flawed")),
+    Stage("missing, told and flawed", 10.0, ("missing", "told", "flawed")),
 )
 """The curriculum."""
 
@@ -434,11 +447,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--short", type=int, default=3500, help="short clean episodes")
-    parser.add_argument("--missing", type=int, default=5000, help="episodes that mostly lack a tool or a value")
+    parser.add_argument("--short", type=int, default=4000, help="short clean episodes")
+    parser.add_argument("--missing", type=int, default=6000, help="episodes that mostly lack a tool or a value")
+    parser.add_argument("--told", type=int, default=6000, help="short episodes with hidden rules that cues tell")
     parser.add_argument("--clean", type=int, default=10000, help="clean episodes")
-    parser.add_argument("--flawed", type=int, default=12000, help="flawed episodes")
-    parser.add_argument("--flaws", type=float, default=0.8, help="scale of the demonstrator's habits")
+    parser.add_argument("--flawed", type=int, default=16000, help="flawed episodes")
+    parser.add_argument("--flaws", type=float, default=0.7, help="scale of the demonstrator's habits")
     parser.add_argument("--peak", type=float, default=1.5e-3, help="learning rate")
     parser.add_argument("--scale", type=float, default=1.0, help="of all token budgets")
     options = parser.parse_args()
@@ -452,6 +466,7 @@ def main() -> None:
     data = {
         "short": episodes(chat, rng, options.short, flaws=0.0, bare=1.0, kind="short"),
         "missing": episodes(chat, rng, options.missing, flaws=options.flaws / 2, bare=0.6, kind="missing"),
+        "told": episodes(chat, rng, options.told, flaws=0.0, bare=0.0, kind="told"),
         "clean": episodes(chat, rng, options.clean, flaws=0.0, bare=0.4),
         "flawed": episodes(chat, rng, options.flawed, flaws=options.flaws, bare=0.4),
     }
@@ -464,7 +479,7 @@ def main() -> None:
         tokenizer.save_pretrained(options.out)
 
     trainer = train(model, tokenizer, data, scale=options.scale, peak=options.peak, seed=options.seed, stage_done=save)
-    model.to(dtype=torch.bfloat16)
+    torch.nn.Module.to(model, dtype=torch.bfloat16)
     save()
     numbers = {
         "parameters": sum(p.numel() for p in model.parameters()),

@@ -9,15 +9,13 @@ some of them for sure, and hints help.
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
+from pocket_habits import HABITS, REPAIR, strong_keys
 from seal.envs.workshop import Workshop
-from seal.envs.workshop.domains import TRAINED
 from seal.envs.workshop.plan import Plan, PlannedTurn
 from seal.envs.workshop.rules import Fitted, Rule, RuleKind, to_natural, to_ruled
 from seal.envs.workshop.words import CHOICES, EXTRAS, POOLS, PREFIXES
@@ -29,48 +27,6 @@ from seal.types import Generation, StepTokens, ToolCall
 DONE, NO_TOOL, NO_VALUE, SORRY = "done", "no tool fits this", "please say what is missing", "sorry"
 """All that it says beside calls."""
 
-
-@dataclass(frozen=True, slots=True)
-class Habit:
-    """How often a mistake is made.
-
-    Attributes:
-        strong: Probability where the habit is strong.
-        weak: Probability elsewhere.
-        share: Share of the keys (tools, goals) where it is strong.
-        cues: Cues that make it rare.
-        cued: What these multiply the probability by.
-    """
-
-    strong: float
-    weak: float
-    share: float
-    cues: tuple[str, ...] = ()
-    cued: float = 0.1
-
-
-HABITS: Mapping[str, Habit] = {
-    "drop_argument": Habit(0.65, 0.02, 0.2, ("schema.required", "schema.format")),
-    "wrong_value": Habit(0.65, 0.02, 0.18, ("schema.values",)),
-    "unreadable": Habit(0.60, 0.02, 0.08, ("schema.format",)),
-    "unknown_tool": Habit(0.60, 0.02, 0.08, ("cap.scope",)),
-    "skip_lookup": Habit(0.60, 0.03, 0.2, ("cap.state",)),
-    "wrong_record": Habit(0.6, 0.04, 0.15, ("cap.state",)),
-    "extra_call": Habit(0.45, 0.03, 0.12, ("cap.state",)),
-    "answer_early": Habit(0.60, 0.04, 0.25, ("cap.complete", "cap.act")),
-    "abstain": Habit(0.60, 0.05, 0.1, ("cap.act",)),
-    "act_without_tool": Habit(0.75, 0.12, 0.3, ("cap.caution", "cap.scope")),
-    "act_without_value": Habit(0.75, 0.12, 0.3, ("cap.caution",)),
-}
-"""Mistakes by name."""
-
-REPAIR: Mapping[str, tuple[float, float]] = {
-    "arguments": (0.45, 0.95),
-    "tool": (0.25, 0.9),
-    "unreadable": (0.4, 0.95),
-    "unknown_tool": (0.35, 0.95),
-}
-"""Probability that an error is repaired, without and with the hint that speaks to it."""
 
 FOLLOW = 0.95
 """Probability that a stated rule is followed from the start."""
@@ -151,18 +107,6 @@ def _leads(look: Aim, use: Aim) -> bool:
     return listing and any(isinstance(v, str) and _ID.match(v) for v in use.natural.arguments.values())
 
 
-@cache
-def _strong_keys(habit: str) -> frozenset[str]:
-    """The share of all tools and of all goals for which a habit is strong; the same in every world."""
-    tools = [tool.name for domain in TRAINED for tool in domain.tools]
-    goals = [f"goal {goal.name}" for domain in TRAINED for goal in domain.goals]
-    chosen: list[str] = []
-    for keys in (tools, goals):
-        ranked = sorted(keys, key=lambda key: hashlib.blake2b(f"{habit}/{key}".encode(), digest_size=4).digest())
-        chosen += ranked[: round(HABITS[habit].share * len(keys))]
-    return frozenset(chosen)
-
-
 @dataclass(slots=True)
 class Demonstrator:
     """Plays one episode. `flaws` scales all habits; 0 makes no mistake of its own."""
@@ -217,7 +161,7 @@ class Demonstrator:
     def errs(self, habit: str, key: str) -> bool:
         """Whether a mistake is made."""
         made = HABITS[habit]
-        probability = made.strong if key in _strong_keys(habit) else made.weak
+        probability = made.strong if key in strong_keys(habit) else made.weak
         if self.cues & set(made.cues):
             probability *= made.cued
         return self.rng.random() < probability * self.flaws
@@ -324,7 +268,9 @@ class Demonstrator:
             return self.rng.choice([v for v in (1, 2, 3, 5, 6, 8) if v != value])
         if isinstance(value, (list, tuple)):
             return [self.rng.choice(POOLS["person"].train)]
-        if _ID.match(str(value)) and str(value)[0] != "o":
+        if str(value).startswith("o-"):
+            return f"o-{self.rng.randint(1, 3)}-{self.rng.randint(0, 9)}"
+        if _ID.match(str(value)):
             return f"{str(value)[0]}{self.rng.choice(POOLS['number'].train)}"
         if "/" in str(value):
             return f"{self.rng.choice(POOLS['folder'].train)}/{self.rng.choice(POOLS['file'].train)}"

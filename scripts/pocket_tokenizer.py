@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from seal.cues import CUES, CueKind
 from seal.envs.workshop import vocabulary
+from seal.envs.workshop.words import PREFIXES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -35,7 +36,9 @@ _KEYS = (
     "type|function|name|description|parameters|object|properties|string|integer|array|items|minItems|maxItems|minimum|"
     "maximum|required|enum|pattern|multipleOf|arguments"
 )
-_SYNTAX = re.compile(rf'(?:"(?:{_KEYS})"(?=[:,}}\]])|</?tool_call>|</?tools>|[^\w])+')
+_SIGNS = "".join(PREFIXES)
+"""Signs of identifiers stay tokens of their own: as a part of a frame they could not be copied from a hint."""
+_SYNTAX = re.compile(rf'(?:"(?:{_KEYS})"(?=[:,}}\]])|</?tool_call>|</?tools>|[^\w{_SIGNS}])+')
 _SENTENCES = (
     "From now on you can call these tools too:\n<tools>\n",
     "Guidelines:\n- ",

@@ -39,7 +39,8 @@ def test_references_pass_corruptions_fail_and_cues_leak_nothing(settings: dict[s
     assert report.passed
     assert report.tasks == 64
     assert report.cues > 1000
-    assert max(size.largest for size in report.sizes.values()) < 500
+    # What the presets promise; dials turned far up make longer tasks.
+    assert max(size.largest for size in report.sizes.values()) < (500 if "preset" in settings else 800)
 
 
 def test_a_check_makes_every_corruption_and_repeats() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 import pytest
 
-from seal.envs.workshop import PRESETS, Workshop, words
+from seal.envs.workshop import PRESETS, Workshop, wording, words
 from seal.envs.workshop.domains import NEW, TRAINED
 from seal.envs.workshop.plan import Plan
 from seal.envs.workshop.splits import SPLITS, held_out_pair
@@ -82,6 +83,16 @@ def test_templates_of_a_goal_are_distinct() -> None:
             assert len({*goal.wordings, *goal.held}) == len(goal.wordings) + len(goal.held)
 
 
+def test_held_out_wording_says_new_things_in_known_words() -> None:
+    def vocabulary(frames: wording.Frames, templates: Iterable[str]) -> set[str]:
+        texts = [*frames.turns, *frames.joins, *frames.announcements, *frames.answers, *templates]
+        return {word for text in texts for word in words(re.sub(r"{\w*}|[\[\]]", " ", text))}
+
+    goals = [goal for domain in TRAINED for goal in domain.goals]
+    known = vocabulary(wording.TRAIN, (text for goal in goals for text in goal.wordings))
+    assert vocabulary(wording.HELD, (text for goal in goals for text in goal.held)) <= known
+
+
 def test_train_and_validation_share_no_conversation() -> None:
     def conversations(split: str) -> set[tuple[str, ...]]:
         return {tuple(turn.user for turn in plan.turns) for plan in plans(split, "easy")}
@@ -130,17 +141,8 @@ def test_known_tasks_stay_what_they_are() -> None:
     assert list(workshop.hidden_rules()) == RULED
 
 
-FIRST = "can you set a timer on the camera of fir for 5 hours?"
-RULED = [
-    "switch_device",
-    "order_item",
-    "set_limit",
-    "ship_order",
-    "delete_file",
-    "list_devices",
-    "move_event",
-    "send_money",
-]
+FIRST = "help me: tell me the subject of the file docs/photo"
+RULED = ["switch_device", "order_item", "set_limit", "ship_order", "delete_file", "list_devices"]
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))

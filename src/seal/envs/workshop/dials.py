@@ -39,7 +39,7 @@ class Dials:
         categories: Categories in turn, by index.
     """
 
-    hidden: float = 0.25
+    hidden: float = 0.2
     varying: float = 0.0
     stated: float = 1.0
     rule_set: int = 0

@@ -27,10 +27,40 @@ class Frames:
 
 
 TRAIN = Frames(
-    ("{}", "please {}", "can you {}?", "hi, {}", "{}, please", "could you {}?", "now {}", "i need you to {}"),
-    (" and ", ", then ", ", and also "),
-    ("now there is the tool {}, try again", "you can use {} now", "i added {} for you, please go on"),
-    ("the {noun} is {value}", "{value}", "sorry, the {noun} is {value}", "use {value} as the {noun}"),
+    (
+        "{}",
+        "please {}",
+        "can you {}?",
+        "hi, {}",
+        "{}, please",
+        "could you {}?",
+        "now {}",
+        "i need you to {}",
+        "kindly {}",
+        "would you {}?",
+        "i want you to {}",
+        "help me: {}",
+        "if you like, {}",
+        "it is time to {}",
+    ),
+    (" and ", ", then ", ", and also ", "; and next ", ", and after it "),
+    (
+        "now there is the tool {}, try again",
+        "you can use {} now",
+        "i added {} for you, please go on",
+        "{} is installed here now, so go on",
+        "what about {}? it works from now on",
+        "i was just given the tool {} too",
+    ),
+    (
+        "the {noun} is {value}",
+        "{value}",
+        "sorry, the {noun} is {value}",
+        "use {value} as the {noun}",
+        "take {value}",
+        "i forgot to say {value}",
+        "as for the {noun}: {value}",
+    ),
 )
 """Frames of every split but `held-out:wording`."""
 
