@@ -17,12 +17,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from learning_page import DEFAULT, page, svg
 
 if TYPE_CHECKING:
     from seal.config import RunConfig
+    from seal.envs.workshop import Workshop
+    from seal.types import Trajectory
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAN = ("workshop-vanilla:5", "workshop:5", "workshop-control:5", "workshop-naive:3")
@@ -45,12 +48,12 @@ def play(config: RunConfig, source: str) -> dict[str, Any]:
         config: Whose environment, tasks and limits apply.
         source: Model directory.
     """
-    from seal.envs import make  # noqa: PLC0415
+    from seal.envs.workshop import Workshop  # noqa: PLC0415
     from seal.evaluate import evaluate, summarise  # noqa: PLC0415
     from seal.models.load import load_model  # noqa: PLC0415
     from seal.models.local import LocalPolicy  # noqa: PLC0415
 
-    environment = make(config.environment.name, **config.environment.options)
+    environment = Workshop(**config.environment.options)
     chosen = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
     loaded = load_model(source, dtype="float32", device="cpu", threads=1)
 
@@ -65,15 +68,28 @@ def play(config: RunConfig, source: str) -> dict[str, Any]:
             batch_size=config.rollout.batch_size,
         )
 
-    greedy = summarise(evaluate(environment, chosen, policy(0.0), seed=0)).to_json()
+    pairs = evaluate(environment, chosen, policy(0.0), seed=0)
+    greedy = summarise(pairs).to_json()
     sampled = summarise(evaluate(environment, chosen, policy(1.0), samples=SAMPLES, seed=0)).to_json()
     return {
         "greedy": greedy["success"],
         "temperature_1": sampled["success"],
         "n": greedy["n"],
         "labels": greedy["labels"],
+        **by_rule(environment, [trajectory for trajectory, _ in pairs]),
         "weights_sha256": hashlib.sha256((Path(source) / "model.safetensors").read_bytes()).hexdigest(),
     }
+
+
+def by_rule(environment: Workshop, played: Sequence[Trajectory]) -> dict[str, float]:
+    """Success on tasks whose reference calls a tool with a fixed hidden rule, and on the others."""
+    rewards: dict[str, list[float]] = {"hidden": [], "others": []}
+    for trajectory in played:
+        plan = environment.plan(environment.task(trajectory.task_id))
+        tools = [plan.toolbox[call.name] for turn in plan.turns for call in turn.reference]
+        kind = "hidden" if any(tool.rule is not None and tool.hidden for tool in tools) else "others"
+        rewards[kind].append(trajectory.verdict.reward or 0.0)
+    return {kind: fmean(found) for kind, found in rewards.items()} | {"n_hidden": len(rewards["hidden"])}
 
 
 def one(recipe: str, seed: int, directory: Path, overrides: Sequence[str]) -> None:
@@ -117,6 +133,8 @@ def collect(directory: Path, seed: int) -> dict[str, Any]:
         "seconds": round(summary["seconds"]),
         "after": measured["greedy"],
         "temperature_1": measured["temperature_1"],
+        "hidden": measured["hidden"],
+        "others": measured["others"],
         "n": measured["n"],
         "validation_tasks": start["n"] if start else 0,
         "labels": measured["labels"],

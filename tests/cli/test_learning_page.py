@@ -29,6 +29,8 @@ def _run(seed: int, after: float) -> dict[str, Any]:
         "seconds": 60,
         "after": after,
         "temperature_1": after - 0.1,
+        "hidden": after - 0.05,
+        "others": after + 0.05,
         "n": 400,
         "labels": {"pass": 200 + seed, "argument_mismatch": 10},
         "best_round": 2,
@@ -47,7 +49,16 @@ def _results() -> dict[str, Any]:
     return {
         "overrides": [],
         "validation_tasks": 100,
-        "start": {"greedy": 0.2, "temperature_1": 0.1, "labels": {"pass": 100}, "weights_sha256": "ab" * 32, "n": 400},
+        "start": {
+            "greedy": 0.2,
+            "temperature_1": 0.1,
+            "labels": {"pass": 100},
+            "weights_sha256": "ab" * 32,
+            "n": 400,
+            "hidden": 0.0,
+            "others": 0.4,
+            "n_hidden": 160,
+        },
         "runs": {
             "workshop-vanilla": [_run(0, 0.30), _run(1, 0.31), _run(2, 0.35)],
             "workshop": [_run(0, 0.40), _run(1, 0.42), _run(2, 0.44)],

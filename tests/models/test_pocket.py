@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -91,11 +92,11 @@ def test_plays_with_success_and_varied_failures(loaded: Any) -> None:
     played = play(loaded, 64)
     assert all(trajectory.verdict.reward is not None for trajectory in played)
     success = sum(trajectory.verdict.reward or 0 for trajectory in played) / len(played)
-    assert 0.05 < success < 0.6
+    assert 0.1 < success < 0.4
     labels = {label for trajectory in played for label in diagnose(trajectory).labels}
     assert len(labels - SUCCESS) >= 5
     cued = play(loaded, 64, showing(tuple(CUES)).presenter())
-    assert sum(trajectory.verdict.reward or 0 for trajectory in cued) / len(cued) > success
+    assert sum(trajectory.verdict.reward or 0 for trajectory in cued) / len(cued) > success + 0.3
 
 
 def test_deterministic(loaded: Any) -> None:
@@ -110,3 +111,12 @@ def test_card_says_how_it_was_made() -> None:
     card = (Path(path()) / "README.md").read_text()
     for said in ("scripts/make_pocket.py", "seconds", "train", "Limits"):
         assert said in card
+
+
+def test_what_is_written_about_the_model_is_about_these_weights() -> None:
+    weights = hashlib.sha256((path() / "model.safetensors").read_bytes()).hexdigest()
+    assert weights in (Path(path()) / "README.md").read_text()
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    for page in ("pocket.md", "learning.md"):
+        assert f"`{weights[:16]}`" in (docs / page).read_text(), page
+    assert json.loads((docs / "learning" / "results.json").read_text())["start"]["weights_sha256"] == weights
