@@ -188,14 +188,11 @@ def verdicts(runs: Mapping[str, Sequence[Run]], some: Run, start: Mapping[str, A
 
 
 def _caution(runs: Mapping[str, Sequence[Run]]) -> list[str]:
-    """Say so if there are too few seeds for any claim."""
-    fewest = min(len(found) for found in runs.values())
-    if fewest >= ENOUGH:
+    """Say for which recipes there are too few seeds for any claim."""
+    few = [f"`{recipe}` ({len(found)})" for recipe, found in runs.items() if len(found) < ENOUGH]
+    if not few:
         return []
-    return [
-        f"**Fewer than {ENOUGH} seeds for some recipe (the fewest: {fewest}): a sketch, no answer.** The command "
-        "without `--runs` trains them all and goes on where it stopped.\n"
-    ]
+    return [f"**Fewer than {ENOUGH} seeds for {', '.join(few)}: what is said of them is a sketch, no answer.**\n"]
 
 
 def _verdict(differences: Sequence[float]) -> str:

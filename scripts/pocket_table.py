@@ -217,8 +217,8 @@ def main() -> None:
     parser.add_argument(
         "--samples", type=int, default=4, help="episodes a task at temperature 1, bare and with all cues"
     )
-    parser.add_argument("--cue-samples", type=int, default=8, help="the same for each cue alone, preset default")
-    parser.add_argument("--other-samples", type=int, default=2, help="the same, other presets")
+    parser.add_argument("--cue-samples", type=int, default=6, help="the same for each cue alone, preset default")
+    parser.add_argument("--other-samples", type=int, default=1, help="the same, other presets")
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--jobs", type=int, default=2, help="processes, a thread each")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "pocket-table", help="where conditions are kept")
