@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from seal.types import Trajectory
 
 ROOT = Path(__file__).resolve().parents[1]
-PLAN = ("workshop-vanilla:5", "workshop:5", "workshop-control:3", "workshop-naive:2")
+PLAN = ("workshop-vanilla:5", "workshop:5", "workshop-control:5", "workshop-naive:2")
 """Recipe and number of seeds, 0 to n - 1."""
 
 START = "start"

@@ -125,8 +125,17 @@ def percent(estimate: Estimate, *, signed: bool = False) -> str:
     return f"{100 * estimate.value:{sign}.1f} ({100 * estimate.low:{sign}.1f} to {100 * estimate.high:{sign}.1f})"
 
 
-Results = Mapping[str, Mapping[tuple[str, float], Found]]
-"""By preset, then by what was shown and the temperature."""
+Results = Mapping[str, Mapping[tuple[str, float], Sequence[Found]]]
+"""By preset, then by what was shown and the temperature: with the most samples first."""
+
+
+def gain(found: Mapping[tuple[str, float], Sequence[Found]], shown: str) -> Estimate | None:
+    """Success with cues minus without at temperature 1, over the same samples: they share their random numbers."""
+    if (shown, 1.0) not in found:
+        return None
+    cued = found[shown, 1.0][0]
+    bare = next(other for other in found["", 1.0] if other.samples == cued.samples)
+    return paired_bootstrap(bare.success, cued.success, seed=0, resamples=4000)
 
 
 def page(results: Results, *, split: str, tasks: int, command: str, weights: str) -> str:
@@ -158,13 +167,13 @@ def page(results: Results, *, split: str, tasks: int, command: str, weights: str
         ("temperature 1, bare", ("", 1.0)),
         ("temperature 1, all cues", (ALL, 1.0)),
     ):
-        lines.append(row(name, [percent(results[preset][key].estimate) for preset in presets]))
+        lines.append(row(name, [percent(results[preset][key][0].estimate) for preset in presets]))
     for category in CATEGORIES:
-        counts = [results[preset]["", 0.0].categories[category] for preset in presets]
+        counts = [results[preset]["", 0.0][0].categories[category] for preset in presets]
         lines.append(row(f"greedy, bare: {category}", [percent(wilson(won, played)) for won, played in counts]))
     lines += ["", "Labels, greedy, bare: percent of the turns that were reached.", "", f"| label {head[0]}", head[1]]
     reached = {
-        preset: Counter({k: v for k, v in results[preset]["", 0.0].labels.items() if k != "unreached"})
+        preset: Counter({k: v for k, v in results[preset]["", 0.0][0].labels.items() if k != "unreached"})
         for preset in presets
     }
     for label, _ in sum(reached.values(), Counter[str]()).most_common():
@@ -180,15 +189,14 @@ def page(results: Results, *, split: str, tasks: int, command: str, weights: str
     for cue in (ALL, *CUES):
         cells = []
         for preset in presets:
-            bare, other = results[preset]["", 1.0], results[preset].get((cue, 1.0))
-            gain = paired_bootstrap(bare.success, other.success, seed=0, resamples=4000) if other else None
-            mark = "**" if gain and gain.low > 0 else ""
-            cells.append(f"{mark}{percent(gain, signed=True)}{mark}" if gain else "")
+            difference = gain(results[preset], cue)
+            mark = "**" if difference and difference.low > 0 else ""
+            cells.append(f"{mark}{percent(difference, signed=True)}{mark}" if difference else "")
         lines.append(row(f"`{cue}`" if cue != ALL else "all of them", cells))
     played = "; ".join(
         f"{preset}: "
         + ", ".join(
-            f"{tasks * results[preset][key].samples} {name}"
+            f"{tasks * results[preset][key][0].samples} {name}"
             for name, key in (("bare", ("", 1.0)), ("with all", (ALL, 1.0)), ("with each", (next(iter(CUES)), 1.0)))
             if key in results[preset]
         )
@@ -203,7 +211,8 @@ def conditions(presets: Sequence[str], samples: int, cue_samples: Mapping[str, i
     for preset in presets:
         each = cue_samples[preset]
         wanted += [Condition(preset, cue, 1.0, each) for cue in CUES if each]
-        wanted += [Condition(preset, "", 1.0, max(samples, each)), Condition(preset, ALL, 1.0, samples)]
+        wanted += [Condition(preset, "", 1.0, count) for count in sorted({samples, each} - {0}, reverse=True)]
+        wanted += [Condition(preset, ALL, 1.0, samples)]
         wanted += [Condition(preset, "", 0.0, 1), Condition(preset, ALL, 0.0, 1)]
     return wanted
 
@@ -240,10 +249,10 @@ def main() -> None:
         ]
         for job in jobs:
             job.result()
-    results: dict[str, dict[tuple[str, float], Found]] = {preset: {} for preset in presets}
+    results: dict[str, dict[tuple[str, float], list[Found]]] = {preset: {} for preset in presets}
     for item in wanted:
         found = json.loads((work / f"{item.name}.json").read_text(encoding="utf-8"))
-        results[item.preset][item.shown, item.temperature] = Found(**found, samples=item.samples)
+        results[item.preset].setdefault((item.shown, item.temperature), []).append(Found(**found, samples=item.samples))
     changed = [
         f"--{name.replace('_', '-')} {value}"
         for name, value in vars(options).items()
