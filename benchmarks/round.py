@@ -2,8 +2,8 @@
 
     python benchmarks/round.py
 
-In one run: rounds of the default recipe (workshop, pocket model), seconds by stage and the share of everything that is
-neither model nor environment (diagnosis, profile, weights, interface); then the rollouts of one such round, sampled
+In one run: rounds of the default recipe with weights on (workshop, pocket model), seconds by stage and the share of
+everything that is neither model nor environment (diagnosis, profile, weights, interface); then the rollouts of one such round, sampled
 tokens per CPU second with keys and values kept over turns and shared prompts computed once, against reading the whole
 context of every row again each turn.
 """
@@ -33,8 +33,12 @@ OWN = ("diagnose", "profile", "weights", "evolve")
 
 
 def stages(rounds: int) -> dict[str, float]:
-    """Mean seconds of a round by stage, without the first (which warms up) and without evaluations."""
-    config = load_config(RECIPE, [f"rollout.rounds={rounds}", "output.save_every=1000", "exposure.shape=constant"])
+    """Mean seconds of a round by stage, without the first (which warms up) and without evaluations.
+
+    Weights, which the recipe leaves off, are on, so that their stage has its work to do.
+    """
+    changes = ("output.save_every=1000", "exposure.shape=constant", "weights.preset=adaptive")
+    config = load_config(RECIPE, [f"rollout.rounds={rounds}", *changes])
     config = replace(config, evaluation=replace(config.evaluation, every=0, before=False, held_out=""))
     with tempfile.TemporaryDirectory() as scratch:
         train(config, Path(scratch) / "run")

@@ -88,7 +88,8 @@ def by_rule(environment: Workshop, played: Sequence[Trajectory]) -> dict[str, fl
         plan = environment.plan(environment.task(trajectory.task_id))
         tools = [plan.toolbox[call.name] for turn in plan.turns for call in turn.reference]
         kind = "hidden" if any(tool.rule is not None and tool.hidden for tool in tools) else "others"
-        rewards[kind].append(trajectory.verdict.reward or 0.0)
+        if trajectory.verdict.reward is not None:
+            rewards[kind].append(trajectory.verdict.reward)
     return {kind: fmean(found) for kind, found in rewards.items()} | {"n_hidden": len(rewards["hidden"])}
 
 
@@ -118,8 +119,7 @@ def collect(directory: Path, seed: int) -> dict[str, Any]:
     lines = (directory / "rounds.jsonl").read_text(encoding="utf-8").splitlines()
     rounds = [json.loads(line) for line in lines]
     measured = json.loads((directory / MEASURED).read_text(encoding="utf-8"))
-    start = summary["validation"]["before"]
-    curve = [[0, round(start["success"], 4)]] if start else []
+    curve = [[0, round(summary["validation"]["before"]["success"], 4)]]
     curve += [
         [record["round"] + 1, round(record["validation"]["success"], 4)] for record in rounds if record["validation"]
     ]
@@ -136,7 +136,6 @@ def collect(directory: Path, seed: int) -> dict[str, Any]:
         "hidden": measured["hidden"],
         "others": measured["others"],
         "n": measured["n"],
-        "validation_tasks": start["n"] if start else 0,
         "labels": measured["labels"],
         "best_round": summary["best"]["round"] + 1,
         "validation": curve,
@@ -217,10 +216,9 @@ def _results(wanted: Sequence[tuple[str, int]], work: Path, overrides: Sequence[
     if not runs:
         raise SystemExit(f"no finished run in {work}")
     start: Mapping[str, Any] = json.loads((work / f"{START}-0" / MEASURED).read_text(encoding="utf-8"))
-    tasks = next(iter(runs.values()))[0].pop("validation_tasks")
-    for found in runs.values():
-        for run in found:
-            run.pop("validation_tasks", None)
+    recipe, (first, *_) = next(iter(runs.items()))
+    summary = json.loads((work / f"{recipe}-{first['seed']}" / "summary.json").read_text(encoding="utf-8"))
+    tasks = summary["validation"]["before"]["n"]
     packaged = ROOT / "src" / "seal" / "models" / "pocket" / "model.safetensors"
     same = hashlib.sha256(packaged.read_bytes()).hexdigest() == start["weights_sha256"]
     note = "" if same else " (**not** those that the package holds now: run the command again for those)"

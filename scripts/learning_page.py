@@ -1,4 +1,7 @@
-"""From the results of learning_curves.py to its page and its drawing. No measured number is written by hand."""
+"""From the results of learning_curves.py to its page and its drawing.
+
+No result is written by hand; the table of how the settings were chosen (in `WHY`) is a record of trials and is.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ the interface alone.
 
 The cues were chosen on earlier models. Everything else was chosen with seed 0 on the validation split, before any run
 of this page; held-out results of five runs of an earlier setting of this recipe and its neighbours (seeds 0 and 1) had
-been seen. On 300 validation tasks, the best checkpoint of 24 rounds, greedy and at temperature 1:
+been seen. Each row is one run of 24 rounds, `seal train --recipe ... --set update.learning_rate=... --set
+exposure.peak=...`, and its best checkpoint (of 100 or 200 validation tasks) on the first 300 tasks of `seal eval
+--split validation`, greedy and twice at temperature 1; written down by hand:
 
 | | learning rate | greedy, % | temperature 1, % |
 |---|---|---|---|
