@@ -3,9 +3,9 @@
     python benchmarks/round.py
 
 In one run: rounds of the default recipe with weights on (workshop, pocket model), seconds by stage and the share of
-everything that is neither model nor environment (diagnosis, profile, weights, interface); then the rollouts of one such round, sampled
-tokens per CPU second with keys and values kept over turns and shared prompts computed once, against reading the whole
-context of every row again each turn.
+everything that is neither model nor environment (diagnosis, profile, weights, interface); then the rollouts of one
+such round, sampled tokens per CPU second with keys and values kept over turns and shared prompts computed once,
+against reading the whole context of every row again each turn.
 """
 
 from __future__ import annotations
