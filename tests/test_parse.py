@@ -209,7 +209,7 @@ HOSTILE = {
 def test_hostile_text_costs_little(name: str, kind: str) -> None:
     begin = time.process_time()
     parsed = DIALECTS[name].parse(HOSTILE[kind])
-    assert time.process_time() - begin < 2.0  # 0.4 at most on an idle core; anything quadratic takes minutes
+    assert time.process_time() - begin < 20.0  # 0.4 on an idle core, 2.1 on a starved one; quadratic takes minutes
     if kind not in ("one long string", "objects", "attributes"):
         assert not any(isinstance(found, ToolCall) for found in parsed.calls)
 
