@@ -14,10 +14,11 @@ from decimal import Context, localcontext
 from types import MappingProxyType
 from typing import Any
 
-from seal.envs.bfcl.guards import GUARDS
+from seal.envs.bfcl.guards import ALWAYS, QUIET, READERS, item_of
+from seal.envs.bfcl.ledger import Ledger, too_large
 from seal.envs.bfcl.simulators import SERIAL, Method
 from seal.envs.bfcl.state import Prototype
-from seal.envs.bfcl.wording import PREFIX, Refused, copy_arguments, irregular
+from seal.envs.bfcl.wording import MAX_SIZE, PREFIX, Refused, TooLarge, copy_arguments, irregular
 from seal.types import Fault, FaultKind, ToolCall
 
 Outcome = tuple[str, Fault | None]
@@ -35,7 +36,7 @@ _INSIDE: Mapping[tuple[str, str], Callable[[], AbstractContextManager[Any]]] = {
 _write = json.JSONEncoder().encode
 """`json.dumps` without its look at the options."""
 
-_SPECIAL = frozenset({"cp", *(name for _, name in GUARDS), *(name for _, name in _INSIDE)})
+_SPECIAL = frozenset(name for table in (ALWAYS, READERS, _INSIDE) for _, name in table) | {"mv"}
 
 _NO_TABLES: Mapping[int, str] = MappingProxyType({})
 
@@ -84,6 +85,10 @@ def _render(result: object, tables: Mapping[int, str]) -> str:
     return str(result)
 
 
+def _refusal(refused: Refused) -> Outcome:
+    return PREFIX + str(refused), Fault(refused.kind, str(refused))
+
+
 class Machine:
     """The simulators of one episode; each instance is made when it is first called.
 
@@ -98,9 +103,10 @@ class Machine:
     """
 
     __slots__ = (
-        "_deadline",
         "_defaults",
+        "_ledger",
         "_methods",
+        "_names",
         "_prefix",
         "_prototypes",
         "_tables",
@@ -123,26 +129,37 @@ class Machine:
         self._prototypes = prototypes
         self._methods = methods
         self._prefix = instance_prefix
-        self._deadline = deadline
+        self._ledger = Ledger(deadline)
         self._tables = tables
+        self._names: dict[str, str] = {}
         self._defaults: dict[tuple[str, str], dict[str, Any]] = {}
         self._tangled = False
 
     def instance_of(self, name: str) -> str | None:
         """The name of the instance that has method `name`, as the official executor writes it."""
         method = self._methods.get(name)
-        return None if method is None else re.sub(r"[-./:]", "_", f"{self._prefix}_{method.owner}_instance")
+        if method is None:
+            return None
+        written = self._names.get(method.owner)
+        if written is None:
+            written = self._names[method.owner] = re.sub(r"[-./:]", "_", f"{self._prefix}_{method.owner}_instance")
+        return written
 
     def execute(self, call: ToolCall) -> Outcome:
         """Execute a call; every mistake in it comes back as a fault."""
         method = self._methods.get(call.name)
         try:
+            room = self._ledger.room()
             if method is None or not method.accepted.issuperset(call.arguments):
                 call = irregular(call, self.instance_of)
                 method = self._methods[call.name]
-            arguments = copy_arguments(call, self.instance_of)
+            arguments, size = copy_arguments(call, self.instance_of, room)
+            self._ledger.admit(size)
+        except TooLarge as refused:
+            self._ledger.waste()
+            return _refusal(refused if room == MAX_SIZE else too_large())
         except Refused as refused:
-            return PREFIX + str(refused), Fault(refused.kind, str(refused))
+            return _refusal(refused)
         return self.run(method, arguments)
 
     def run(self, method: Method, arguments: dict[str, Any]) -> Outcome:
@@ -155,22 +172,29 @@ class Machine:
         if method.mutable:
             self._own_defaults(method, arguments)
         try:
-            if method.name in _SPECIAL:
-                return self._run_specially(method, instance, arguments)
-            return self._outcome(method.function(instance, **arguments))
+            try:
+                if method.name in _SPECIAL:
+                    return self._run_specially(method, instance, arguments)
+                return self._outcome(method.function(instance, **arguments))
+            except Refused:
+                raise
+            except Exception as error:  # whatever a simulator raises is an observation, by the official rule
+                kind = FaultKind.ARGUMENTS if isinstance(error, TypeError | AttributeError) else FaultKind.TOOL
+                said = str(error)
+                self._ledger.show(said)
+                return PREFIX + said, Fault(kind, said)
         except Refused as refused:
-            return PREFIX + str(refused), Fault(refused.kind, str(refused))
-        except Exception as error:  # whatever a simulator raises is an observation, by the official rule
-            kind = FaultKind.ARGUMENTS if isinstance(error, TypeError | AttributeError) else FaultKind.TOOL
-            return f"{PREFIX}{error}", Fault(kind, str(error))
+            return _refusal(refused)
 
     def _run_specially(self, method: Method, instance: Any, arguments: dict[str, Any]) -> Outcome:
         key = (method.owner, method.name)
-        guard = GUARDS.get(key)
-        if guard is not None and (self._tangled or method.owner != "GorillaFileSystem"):
-            guard(instance, arguments, self._deadline)
-        if method.name == "cp":
-            # Copies of directories share their children from here on.
+        guard = ALWAYS.get(key)
+        if guard is None and (self._tangled or self._ledger.size > QUIET):
+            guard = READERS.get(key)
+        if guard is not None:
+            guard(instance, arguments, self._ledger)
+        if method.name in ("cp", "mv") and hasattr(item_of(instance, arguments), "contents"):
+            # The new directory shares its children with another, or with itself, from here on.
             self._tangled = True
         inside = _INSIDE.get(key)
         if inside is None:
@@ -180,6 +204,7 @@ class Machine:
 
     def _outcome(self, result: object) -> Outcome:
         text = _render(result, self._tables)
+        self._ledger.show(text)
         reported = _reported(result)
         if reported is None:
             return text, None
