@@ -110,7 +110,7 @@ def _square_root(_: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
 
 
 def _find(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
-    """`find` makes the text of every path below a directory; copies share their children, so that they can be endless."""
+    """`find` writes every path below a directory; copies share their children, so that there can be endlessly many."""
     path, name = arguments.get("path", "."), arguments.get("name")
     start = instance._navigate_to_directory(path) if isinstance(path, str) else {}
     if isinstance(start, dict):
