@@ -160,20 +160,25 @@ def tweets(rng: Random, scenario: Scenario) -> Calls:
         yield _call("post_tweet", content=rng.choice(("x", "X" * 50)))
     for _ in range(rng.randrange(1, 20)):
         many = ["@" + "a" * _size(rng, 900)] * _size(rng, 2_000)
-        yield _call("mention", tweet_id=rng.randrange(8), mentioned_usernames=rng.choice((many, "a" * _size(rng))))
+        number = scenario.get("tweet_counter", 0) + rng.randrange(4)
+        yield _call("mention", tweet_id=number, mentioned_usernames=rng.choice((many, "a" * _size(rng))))
         yield _call("get_user_tweets", username=user)
     yield _call("search_tweets", keyword=_text(rng))
     yield _call("comment", tweet_id=1, comment_content=_text(rng))
     yield _call("get_tweet_comments", tweet_id=1)
 
 
-def tickets(rng: Random, _: Scenario) -> Calls:
+def tickets(rng: Random, scenario: Scenario) -> Calls:
     """Tickets that all hold a long author, and a status that is compared with every one of them."""
     yield _call("ticket_login", username=_text(rng), password="x")
     for _ in range(rng.choice((5, 100, 3_000))):
         yield _call("create_ticket", title="t", description=rng.choice(("", "x" * 100)))
     for _ in range(rng.randrange(1, 20)):
-        yield _call("edit_ticket", ticket_id=rng.randrange(8), updates={"status": _text(rng)})
+        yield _call(
+            "edit_ticket",
+            ticket_id=scenario.get("ticket_counter", 1) + rng.randrange(4),
+            updates={"status": _text(rng)},
+        )
         yield _call("get_user_tickets", status=rng.choice((None, _text(rng))))
     yield _call("edit_ticket", ticket_id=1, updates=dict.fromkeys(map(str, range(_size(rng, 50_000))), 1))
 
