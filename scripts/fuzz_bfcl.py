@@ -95,7 +95,7 @@ def _value(rng: Random) -> Any:
     return {str(number): _number(rng) for number in range(_size(rng, 20_000))}
 
 
-def copies_of_copies(rng: Random, _: Scenario) -> Calls:
+def copies_of_copies(rng: Random, _scenario: Scenario) -> Calls:
     """Directories in themselves and in each other: endlessly many and endlessly long paths."""
     names = [rng.choice("nxyz .") * max(1, _size(rng, 20_000)) for _ in range(rng.randrange(1, 4))]
     for _ in range(rng.randrange(1, 40)):
@@ -112,7 +112,7 @@ def copies_of_copies(rng: Random, _: Scenario) -> Calls:
     yield from (_call("du"), _call("ls", a=True), _call("pwd"))
 
 
-def doubling(rng: Random, _: Scenario) -> Calls:
+def doubling(rng: Random, _scenario: Scenario) -> Calls:
     """Twice as many paths with every pair of copies, with a file at the end of each."""
     yield _call("mkdir", dir_name="d")
     yield _call("cd", folder="d")
@@ -125,7 +125,7 @@ def doubling(rng: Random, _: Scenario) -> Calls:
     yield from (_call("du"), _call("find"), _call("find", name="f"))
 
 
-def deep(rng: Random, _: Scenario) -> Calls:
+def deep(rng: Random, _scenario: Scenario) -> Calls:
     """A chain of directories whose paths are long."""
     name = "n" * max(1, _size(rng, 5_000))
     for _ in range(rng.randrange(900)):
@@ -134,7 +134,7 @@ def deep(rng: Random, _: Scenario) -> Calls:
     yield from (_call("pwd"), _call("cd", folder="/"), _call("find", path="/"), _call("du"))
 
 
-def files(rng: Random, _: Scenario) -> Calls:
+def files(rng: Random, _scenario: Scenario) -> Calls:
     """Large contents, copied and read in every way."""
     yield _call("touch", file_name="f")
     content = rng.choice(("\n".join(["a" * 2_499] * 390), _text(rng), [0] * _size(rng), "\n" * 900_000))
@@ -183,7 +183,7 @@ def tickets(rng: Random, scenario: Scenario) -> Calls:
     yield _call("edit_ticket", ticket_id=1, updates=dict.fromkeys(map(str, range(_size(rng, 50_000))), 1))
 
 
-def messages(rng: Random, _: Scenario) -> Calls:
+def messages(rng: Random, _scenario: Scenario) -> Calls:
     """More messages than there are numbers for them would be needed to hang the generator of numbers."""
     yield _call("message_login", user_id="USR001")
     for _ in range(rng.choice((20, 2_000, 95_000))):
@@ -216,7 +216,7 @@ def travel(rng: Random, scenario: Scenario) -> Calls:
     yield _call("get_booking_history", access_token=token)
 
 
-def trading(rng: Random, _: Scenario) -> Calls:
+def trading(rng: Random, _scenario: Scenario) -> Calls:
     """Transactions and orders without end."""
     yield _call("trading_login", username="x", password="x")
     for _ in range(rng.choice((5, 3_000))):
@@ -229,7 +229,7 @@ def trading(rng: Random, _: Scenario) -> Calls:
         yield _call("notify_price_change", stocks=["AAPL"] * _size(rng, 150_000), threshold=0)
 
 
-def vehicle(rng: Random, _: Scenario) -> Calls:
+def vehicle(rng: Random, _scenario: Scenario) -> Calls:
     """What the car repeats."""
     for _ in range(rng.randrange(1, 40)):
         yield _call("display_log", messages=rng.choice(([_text(rng)], _value(rng))))
@@ -237,7 +237,7 @@ def vehicle(rng: Random, _: Scenario) -> Calls:
         yield _call("lockDoors", unlock=rng.random() < 0.5, door=["driver"] * _size(rng, 100_000) + [_text(rng)])
 
 
-def arithmetic(rng: Random, _: Scenario) -> Calls:
+def arithmetic(rng: Random, _scenario: Scenario) -> Calls:
     """Numbers just below what is refused, again and again."""
     for _ in range(rng.randrange(1, 60)):
         yield _call("logarithm", value=_number(rng), base=rng.choice((10, 2.5)), precision=rng.choice((25_000, 29_000)))
@@ -247,7 +247,7 @@ def arithmetic(rng: Random, _: Scenario) -> Calls:
         yield _call("round_number", number=_number(rng), decimal_places=-(10 ** rng.randrange(12)))
 
 
-def rewriting(rng: Random, _: Scenario) -> Calls:
+def rewriting(rng: Random, _scenario: Scenario) -> Calls:
     """Texts that the official executor takes for calls, in every simulator."""
     for _ in range(rng.randrange(1, 8)):
         piece = rng.choice(("\\rm(", "rm(", "ls (", "\rm(", "\\" * 50 + "mean(", "a" * 500 + "(", "(" * 50, "x ("))
@@ -338,7 +338,8 @@ def attack(environment: BFCL, task: Task, seed: str, replay: Iterator[str], repo
     """
     rng = Random(seed)
     session: BFCLSession = environment.open(task)
-    digest, beside, spent, turn = hashlib.sha256(), [], 0.0, 0
+    digest, spent, turn = hashlib.sha256(), 0.0, 0
+    beside: list[str] = []
     session.user_message()
     for number, call in enumerate(hostile(environment, task, rng)):
         result, seconds = _timed(lambda call=call: session.call(call))  # type: ignore[misc]

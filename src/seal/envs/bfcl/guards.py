@@ -232,7 +232,7 @@ def _mention(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
         return
     sharing = sum(tweet.get("mentions") is mentions for tweet in instance.tweets.values())
     if sharing > 1:
-        ledger.grow((sharing - 1) * weigh(arguments.get("mentioned_usernames")))
+        ledger.grow(weigh(arguments.get("mentioned_usernames")), sharing - 1)
 
 
 def _get_flight_cost(instance: Any, arguments: dict[str, Any], _: Ledger) -> None:

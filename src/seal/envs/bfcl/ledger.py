@@ -79,16 +79,16 @@ class Ledger:
         self.size += amount + _PER_CALL
         self._seconds += self.size * _PER_STATE + amount * _PER_ARGUMENT
 
-    def grow(self, amount: int) -> None:
-        """Enter what a call is about to write down beyond its arguments.
+    def grow(self, amount: int, times: int = 1) -> None:
+        """Enter that something of a size is about to be written down so many times beyond the arguments.
 
         Raises:
             Refused: If that is too much.
         """
         self._seconds += amount * _PER_GROWTH
-        if amount > MAX_EPISODE - self.size:
+        if amount * times > MAX_EPISODE - self.size:
             raise too_large()
-        self.size += amount
+        self.size += amount * times
 
     def spend(self, seconds: float) -> None:
         """Enter the estimated time of a call.
