@@ -23,9 +23,6 @@ Guard = Callable[[Any, dict[str, Any], Ledger], None]
 """Of the instance, the keyword arguments (its own copy, which it may replace by an equivalent) and the episode's
 account. Raises `Refused` if the call must not be run."""
 
-QUIET = 16_384
-"""Size below which no episode can make a method of `READERS` slow: at most 256 calls and 16,384 characters."""
-
 _ENTRY = 8
 """Size of an entry in a copied directory."""
 
@@ -172,7 +169,7 @@ def _lines(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
     ledger.spend(_LINE * sum(_content(instance, name) for name in names))
 
 
-def item_of(instance: Any, arguments: dict[str, Any]) -> Any:
+def _moved(instance: Any, arguments: dict[str, Any]) -> Any:
     """The file or directory that `cp` or `mv` would take, None if there is none."""
     source, here = arguments.get("source"), instance._current_dir
     try:
@@ -181,11 +178,19 @@ def item_of(instance: Any, arguments: dict[str, Any]) -> Any:
         return None
 
 
+def _mv(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
+    if hasattr(_moved(instance, arguments), "contents"):
+        ledger.tangled = True
+
+
 def _cp(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
-    item = item_of(instance, arguments)
-    if item is not None:
-        children = getattr(item, "contents", None)
-        ledger.grow(weigh(item.content) if children is None else _ENTRY * len(children))
+    item = _moved(instance, arguments)
+    children = getattr(item, "contents", None)
+    if children is not None:
+        ledger.tangled = True
+        ledger.grow(_ENTRY * len(children))
+    elif item is not None:
+        ledger.grow(weigh(item.content))
 
 
 def _search_tweets(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
@@ -220,7 +225,7 @@ def _create_ticket(instance: Any, _: dict[str, Any], ledger: Ledger) -> None:
 def _post_tweet(instance: Any, arguments: dict[str, Any], ledger: Ledger) -> None:
     """Tweets posted without mentions share one list, which every one of them shows."""
     mentions = arguments.get("mentions")
-    if any(tweet.get("mentions") is mentions for tweet in instance.tweets.values()):
+    if mentions and any(tweet.get("mentions") is mentions for tweet in instance.tweets.values()):
         ledger.grow(weigh(mentions))
 
 
@@ -254,6 +259,7 @@ ALWAYS: Mapping[tuple[str, str], Guard] = {
     ("MathAPI", "logarithm"): _logarithm,
     ("MathAPI", "square_root"): _square_root,
     ("GorillaFileSystem", "cp"): _cp,
+    ("GorillaFileSystem", "mv"): _mv,
     ("TicketAPI", "create_ticket"): _create_ticket,
     ("TwitterAPI", "post_tweet"): _post_tweet,
     ("TwitterAPI", "mention"): _mention,

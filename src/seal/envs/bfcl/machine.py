@@ -14,8 +14,8 @@ from decimal import Context, localcontext
 from types import MappingProxyType
 from typing import Any
 
-from seal.envs.bfcl.guards import ALWAYS, QUIET, READERS, item_of
-from seal.envs.bfcl.ledger import Ledger, too_large
+from seal.envs.bfcl.guards import ALWAYS, READERS
+from seal.envs.bfcl.ledger import MAX_TEXT, PER_CALL, QUIET, Ledger, too_large
 from seal.envs.bfcl.simulators import SERIAL, Method
 from seal.envs.bfcl.state import Prototype
 from seal.envs.bfcl.wording import MAX_SIZE, PREFIX, Refused, TooLarge, copy_arguments, irregular
@@ -36,7 +36,8 @@ _INSIDE: Mapping[tuple[str, str], Callable[[], AbstractContextManager[Any]]] = {
 _write = json.JSONEncoder().encode
 """`json.dumps` without its look at the options."""
 
-_SPECIAL = frozenset(name for table in (ALWAYS, READERS, _INSIDE) for _, name in table) | {"mv"}
+_SPECIAL = frozenset(name for table in (ALWAYS, _INSIDE) for _, name in table)
+_READERS = frozenset(name for _, name in READERS)
 
 _NO_TABLES: Mapping[int, str] = MappingProxyType({})
 
@@ -110,7 +111,6 @@ class Machine:
         "_prefix",
         "_prototypes",
         "_tables",
-        "_tangled",
         "instances",
         "touched",
     )
@@ -133,7 +133,6 @@ class Machine:
         self._tables = tables
         self._names: dict[str, str] = {}
         self._defaults: dict[tuple[str, str], dict[str, Any]] = {}
-        self._tangled = False
 
     def instance_of(self, name: str) -> str | None:
         """The name of the instance that has method `name`, as the official executor writes it."""
@@ -148,15 +147,20 @@ class Machine:
     def execute(self, call: ToolCall) -> Outcome:
         """Execute a call; every mistake in it comes back as a fault."""
         method = self._methods.get(call.name)
+        ledger = self._ledger
+        room = ledger.room
         try:
-            room = self._ledger.room()
+            if room < 0:
+                raise ledger.exhausted()
             if method is None or not method.accepted.issuperset(call.arguments):
                 call = irregular(call, self.instance_of)
                 method = self._methods[call.name]
             arguments, size = copy_arguments(call, self.instance_of, room)
-            self._ledger.admit(size)
+            ledger.size += size + PER_CALL
+            if ledger.size > QUIET:
+                ledger.admit(size)
         except TooLarge as refused:
-            self._ledger.waste()
+            ledger.waste()
             return _refusal(refused if room == MAX_SIZE else too_large())
         except Refused as refused:
             return _refusal(refused)
@@ -164,7 +168,7 @@ class Machine:
 
     def run(self, method: Method, arguments: dict[str, Any]) -> Outcome:
         """Run a method with keyword arguments that nobody else holds."""
-        owner = method.owner
+        owner, ledger = method.owner, self._ledger
         self.touched.add(owner)
         instance = self.instances.get(owner)
         if instance is None:
@@ -173,7 +177,8 @@ class Machine:
             self._own_defaults(method, arguments)
         try:
             try:
-                if method.name in _SPECIAL:
+                name = method.name
+                if name in _SPECIAL or ((ledger.size > QUIET or ledger.tangled) and name in _READERS):
                     return self._run_specially(method, instance, arguments)
                 return self._outcome(method.function(instance, **arguments))
             except Refused:
@@ -181,21 +186,17 @@ class Machine:
             except Exception as error:  # whatever a simulator raises is an observation, by the official rule
                 kind = FaultKind.ARGUMENTS if isinstance(error, TypeError | AttributeError) else FaultKind.TOOL
                 said = str(error)
-                self._ledger.show(said)
+                ledger.text += len(said)
+                ledger.show(len(said))
                 return PREFIX + said, Fault(kind, said)
         except Refused as refused:
             return _refusal(refused)
 
     def _run_specially(self, method: Method, instance: Any, arguments: dict[str, Any]) -> Outcome:
         key = (method.owner, method.name)
-        guard = ALWAYS.get(key)
-        if guard is None and (self._tangled or self._ledger.size > QUIET):
-            guard = READERS.get(key)
+        guard = ALWAYS.get(key) or READERS.get(key)
         if guard is not None:
             guard(instance, arguments, self._ledger)
-        if method.name in ("cp", "mv") and hasattr(item_of(instance, arguments), "contents"):
-            # The new directory shares its children with another, or with itself, from here on.
-            self._tangled = True
         inside = _INSIDE.get(key)
         if inside is None:
             return self._outcome(method.function(instance, **arguments))
@@ -204,7 +205,10 @@ class Machine:
 
     def _outcome(self, result: object) -> Outcome:
         text = _render(result, self._tables)
-        self._ledger.show(text)
+        ledger = self._ledger
+        ledger.text += len(text)
+        if ledger.text > MAX_TEXT:
+            ledger.show(len(text))
         reported = _reported(result)
         if reported is None:
             return text, None
