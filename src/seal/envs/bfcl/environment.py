@@ -35,12 +35,13 @@ class BFCL:
         early_stop: End an episode at its first failed turn. Officially every turn is played; the reward is the same,
             later turns are not seen.
         max_steps: Steps that a turn may use before the episode is ended by force.
-        deadline: Of one call, in seconds.
+        deadline: Of one call, in seconds; the calls of one episode may take 15 of them together.
         responses: Append the schema of each tool's answer to its description.
         root: The installed benchmark; None for the cache directory.
 
     Raises:
         MissingError: If the benchmark or mpmath is not installed.
+        DataError: If the installed benchmark was changed.
         ConfigError: If an option's value cannot be used.
     """
 
