@@ -76,7 +76,7 @@ RECIPES: Mapping[str, str] = {
     "workshop-vanilla": "plain GRPO, no interface",
     "workshop": "**the default**: cues in half of each group at first, none in the last quarter; cued successes scored "
     "on the bare context, cued failures without gradient",
-    "workshop-control": "the default's schedule and filter on gradients with no cue in sight",
+    "workshop-control": "the default's closed loop, exposure and filter on gradients, with no cue in sight",
     "workshop-naive": "the default's cues in every rollout to the end, scored as sampled",
 }
 

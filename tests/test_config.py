@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from seal.config import load_config, parse_config, to_toml
 from seal.errors import ConfigError, MissingError
+from seal.interface import Recipe
 
 
 def test_what_is_written_reads_back(tmp_path) -> None:
@@ -47,3 +51,21 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
         load_config(tmp_path / "bad.toml")
     with pytest.raises(ConfigError, match="configuration: unknown key"):
         parse_config({"nope": 1})
+
+
+KEPT_BARE = ("update.score_on=bare", "update.cued_failures=keep", "update.kl=0.001")
+
+
+def test_a_combination_that_may_blow_up_is_said_with_its_reason() -> None:
+    (caution,) = load_config(None, KEPT_BARE).cautions()
+    assert "score_on = 'bare' with cued_failures = 'keep' and kl = 0.001" in caution
+    assert "cued_failures = 'drop', or kl = 0, or score_on = 'shown'" in caution
+    for mended in ("update.score_on=shown", "update.cued_failures=drop", "update.kl=0", "interface.recipe=off"):
+        assert load_config(None, [*KEPT_BARE, mended]).cautions() == []
+
+
+def test_the_control_differs_from_the_default_recipe_in_what_is_shown_alone() -> None:
+    recipes = Path(__file__).parents[1] / "recipes"
+    default, control = (load_config(recipes / f"{name}.toml") for name in ("workshop", "workshop-control"))
+    assert control.interface.recipe is Recipe.PLACEBO
+    assert replace(control, interface=replace(control.interface, recipe=Recipe.CLOSED_LOOP)) == default

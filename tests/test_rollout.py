@@ -95,6 +95,31 @@ def test_a_spurious_call_is_labelled_though_the_verifier_lets_it_pass() -> None:
     assert labels(tau) == (Label.PASS, Label.SPURIOUS_TOOL_CALL)
 
 
+def test_where_no_call_was_right_nothing_about_the_call_stands_but_that_it_was_made() -> None:
+    """A call that fails there must not switch on cues that tell how to make it well, or to make it again."""
+    wrong = {
+        "a tool that is not offered": (call("sub", amount=4), {Label.INVALID_TOOL_CALL, Label.SPURIOUS_TOOL_CALL}),
+        "arguments that break the schema": (call("add"), {Label.SPURIOUS_TOOL_CALL}),
+        "arguments that the tool refuses": (call("add", amount=50), {Label.SPURIOUS_TOOL_CALL}),
+    }
+    for name, (made, expected) in wrong.items():
+        tau = play(script(call("add", amount=4), say(), made, made, say()))
+        turn = diagnose(tau).turns[1]
+        assert turn.label is Label.SPURIOUS_TOOL_CALL, name
+        assert {s.label for s in turn.signals if not s.repaired} == expected, name
+
+
+def test_a_call_to_a_tool_that_is_not_offered_is_recovered_by_one_that_is() -> None:
+    tau = play(script(call("sub", amount=4), call("add", amount=5), say(), say()))
+    turn = diagnose(tau).turns[0]
+    repaired = {s.label: s.repaired for s in turn.signals}
+    assert repaired[Label.INVALID_TOOL_CALL]
+    assert repaired[Label.RECOVERY_FAILURE]
+    assert turn.label is Label.STATE_MISMATCH
+    stubborn = diagnose(play(script(call("sub", amount=4), call("sub", amount=4), say(), say()))).turns[0]
+    assert {s.label for s in stubborn.signals if not s.repaired} >= {Label.INVALID_TOOL_CALL, Label.RECOVERY_FAILURE}
+
+
 def test_step_limit_forces_the_episode_to_end() -> None:
     tau = play(script(*[call("read")] * 9), Counter(max_steps=3))
     assert tau.finish is Finish.STEP_LIMIT

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from seal.errors import ConfigError, MissingError
 from seal.exposure import Exposure
-from seal.interface import InterfaceOptions
+from seal.interface import InterfaceOptions, Recipe
 from seal.weights import WeightOptions
 
 
@@ -152,7 +152,10 @@ class UpdateConfig:
         scale_rewards: Divide advantages by the standard deviation of the `group`, of the `batch`, or not (`none`).
         score_on: The context in which sampled tokens are scored: `shown`, as the policy saw it; `bare`, without cues;
             `both`, half each. Rollouts without cues are the same in all three.
-        cued_failures: `keep`, or `drop`: rollouts that failed in spite of cues give no gradient.
+        cued_failures: `keep`, or `drop`: rollouts that failed in spite of cues give no gradient, neither by their
+            advantage nor by the KL loss nor by the entropy bonus.
+        baseline: Rollouts of a group over which advantages are normalised: `all`, or `kept` ones, without the dropped.
+            With `all`, advantages of the kept rollouts sum above zero, since the dropped ones are failures.
         gradient_checkpointing: Trade time for memory.
     """
 
@@ -170,6 +173,7 @@ class UpdateConfig:
     scale_rewards: Literal["group", "batch", "none"] = "group"
     score_on: Literal["shown", "bare", "both"] = "shown"
     cued_failures: Literal["keep", "drop"] = "keep"
+    baseline: Literal["all", "kept"] = "all"
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
@@ -185,6 +189,8 @@ class UpdateConfig:
         )
         if min(self.kl, self.entropy, self.weight_decay, self.warmup_rounds) < 0:
             raise ConfigError("update.kl, entropy, weight_decay and warmup_rounds must not be negative")
+        if self.baseline == "kept" and self.cued_failures == "keep":
+            raise ConfigError("update.baseline = 'kept' leaves out dropped rollouts: it needs cued_failures = 'drop'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +287,20 @@ class RunConfig:
             raise ConfigError(
                 f"update.micro_batch must divide mini_batch x group_size = {rows}, got {self.update.micro_batch}"
             )
+
+    def cautions(self) -> list[str]:
+        """What can be trained and may go wrong, in words: what, why, and what to do instead."""
+        found = []
+        update = self.update
+        cued = self.interface.recipe not in (Recipe.OFF, Recipe.PLACEBO) and self.exposure.shape != "off"
+        if cued and update.score_on != "shown" and update.cued_failures == "keep" and update.kl:
+            found.append(
+                f"update.score_on = {update.score_on!r} with cued_failures = 'keep' and kl = {update.kl:g}: a failure "
+                "under a cue is pushed away from in the context without it, where its tokens are unlikely already, and "
+                "the KL estimator's e^(log pi_ref - log pi) grows without bound on them (gradient norms above 100 were "
+                "seen). Set cued_failures = 'drop', or kl = 0, or score_on = 'shown'; watch update.grad_norm"
+            )
+        return found
 
     @property
     def mini_batch(self) -> int:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from seal.engines.trl.trainer import Events, SealTrainer
     from seal.loop import State
 
+_TALKATIVE = ("trl", "accelerate", "peft", "datasets")
+"""Loggers whose warnings are about each other. TRL's would print the transcript of every unscored rollout."""
+
 
 def build_trainer(
     config: RunConfig,
@@ -77,6 +80,9 @@ def quiet() -> Iterator[None]:
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(levels.ERROR)
+    loggers = [(logger, logger.level) for logger in map(levels.getLogger, _TALKATIVE)]
+    for logger, _ in loggers:
+        logger.setLevel(levels.ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # not annotated
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # the version is pinned
@@ -85,6 +91,8 @@ def quiet() -> Iterator[None]:
             yield
         finally:
             logging.set_verbosity(verbosity)
+            for logger, level in loggers:
+                logger.setLevel(level)
             if bars:
                 logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # not annotated
 
@@ -149,6 +157,8 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         eval_strategy="no",
         report_to=list(config.output.report_to) or "none",
         disable_tqdm=True,
+        log_level="error",
+        log_level_replica="error",
         log_completions=False,
         dataloader_num_workers=0,
         remove_unused_columns=False,
