@@ -24,7 +24,7 @@ def test_what_is_written_reads_back(tmp_path) -> None:
         ("rollout.round=2", "unknown key 'rollout.round'; did you mean 'rounds'"),
         ("rollout.rounds=many", "rollout.rounds must be int, got 'many'"),
         ("rollout.rounds=true", "rollout.rounds must be int, got True"),
-        ("rollout.rounds=0", "must be positive"),
+        ("rollout.rounds=0", r"rollout\.rounds must be a number from 1 to 1000000, got 0"),
         ("rollout=3", r"\[rollout\] must be a section|must be a section"),
         ("update.score_on=cued", "one of 'shown', 'bare', 'both', got 'cued'"),
         ("interface.recipe=none", "one of 'off', 'paper'"),
@@ -49,6 +49,12 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
     (tmp_path / "bad.toml").write_text("[rollout\n")
     with pytest.raises(ConfigError, match=r"bad\.toml is not valid TOML"):
         load_config(tmp_path / "bad.toml")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(ConfigError, match=r"deep\.toml cannot be read: it is nested too deeply"):
+        load_config(tmp_path / "deep.toml")
+    (tmp_path / "long.toml").write_text("seed = " + "9" * 5000)
+    with pytest.raises(ConfigError, match=r"long\.toml is not valid TOML: Exceeds the limit"):
+        load_config(tmp_path / "long.toml")
     with pytest.raises(ConfigError, match="configuration: unknown key"):
         parse_config({"nope": 1})
 

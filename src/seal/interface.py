@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from seal.cues import CUES, Cue, CueKind, FailedCall, describe_constraints, error_hint, unread_hint
 from seal.errors import ConfigError, DataError
 from seal.profile import History
+from seal.ranges import Range, check_ranges
 from seal.taxonomy import Label
 from seal.types import MalformedCall, ToolCall, ToolResult, ToolSpec
 
@@ -57,22 +58,21 @@ class InterfaceOptions:
 
     recipe: Recipe = Recipe.CLOSED_LOOP
     cues: tuple[str, ...] = ()
-    on: float = 0.08
-    off: float = 0.04
-    top_k: int = 4
-    dwell: int = 2
-    patience: int = 8
-    rest: int = 4
+    on: Annotated[float, Range(0, 1, above=True)] = 0.08
+    off: Annotated[float, Range(0, 1)] = 0.04
+    top_k: Annotated[int, Range(1, 1000)] = 4
+    dwell: Annotated[int, Range(1, 1_000_000)] = 2
+    patience: Annotated[int, Range(1, 1_000_000)] = 8
+    rest: Annotated[int, Range(1, 1_000_000)] = 4
 
     def __post_init__(self) -> None:
         """Check names and numbers."""
         unknown = [cue for cue in self.cues if cue not in CUES]
         if unknown:
             raise ConfigError(f"unknown cue {unknown[0]!r} in interface.cues; known cues: {', '.join(CUES)}")
-        if not 0 <= self.off < self.on <= 1:
-            raise ConfigError(f"the interface needs 0 <= off < on <= 1, got off={self.off}, on={self.on}")
-        if min(self.top_k, self.dwell, self.patience, self.rest) < 1:
-            raise ConfigError("interface.top_k, dwell, patience and rest must be at least 1")
+        check_ranges("interface", self)
+        if self.off >= self.on:
+            raise ConfigError(f"the interface needs off < on, got off={self.off} and on={self.on}")
 
 
 @dataclass(frozen=True, slots=True)

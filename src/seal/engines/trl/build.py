@@ -61,7 +61,7 @@ def build_trainer(
         processing_class=tokenizer,
         args=grpo_config(config, checkpoints, device=model.device.type),
         train_dataset=Dataset.from_dict({"prompt": order}),
-        peft_config=_lora(config),
+        peft_config=_lora(config, model),
     )
     trainer.remove_callback(PrinterCallback)
     rows = config.rollout.prompts * config.rollout.group_size
@@ -174,15 +174,24 @@ def processes(config: RunConfig) -> Any:
     return PartialState(cpu=device == "cpu" or (device == "auto" and not torch.accelerator.is_available()))
 
 
-def _lora(config: RunConfig) -> Any:
+def _lora(config: RunConfig, model: PreTrainedModel) -> Any:
     if not config.lora.enabled:
         return None
+    import torch  # noqa: PLC0415 -- takes seconds to import
+
+    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    for target in config.lora.targets:
+        if not any(name == target or name.endswith(f".{target}") for name in linear):
+            known = sorted({name.rsplit(".", 1)[-1] for name in linear})
+            raise ConfigError(
+                f"lora.targets: the model has no linear layer named {target!r}; it has {', '.join(known)}"
+            )
     from peft import LoraConfig  # noqa: PLC0415 -- imports torch
 
     return LoraConfig(
         task_type="CAUSAL_LM",
         r=config.lora.r,
         lora_alpha=config.lora.alpha,
-        lora_dropout=config.lora.dropout,
+        lora_dropout=0.0,
         target_modules=list(config.lora.targets) or "all-linear",
     )
