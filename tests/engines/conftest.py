@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ def _registered():
     seal.envs.BUILT_IN.clear()
     seal.envs.BUILT_IN.update(names)
     seal.parse.DIALECTS = dialects
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_collections():
+    """accelerate collects garbage in every run; what was imported is none, and takes most of that time."""
+    import seal.engines.trl.trainer  # noqa: F401 -- loads torch, transformers and TRL
+
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
