@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import math
 import threading
+
+import pytest
 
 from fakes import Counter, Scripted, call, good, malformed, say, script
 from seal.errors import Blame, InfrastructureFailure
@@ -8,7 +11,7 @@ from seal.interface import showing
 from seal.labels import diagnose
 from seal.rollout import Episode, rollout
 from seal.taxonomy import Label
-from seal.types import Finish, MalformedCall, ToolCall, ViolationKind
+from seal.types import Finish, MalformedCall, ToolCall, Verdict, ViolationKind
 
 
 def play(policy, environment=None, task="counter_4", **options):
@@ -205,3 +208,15 @@ def test_an_unread_call_is_explained_with_the_next_user_message() -> None:
 def test_calls_are_recorded_as_data() -> None:
     tau = play(script(call("add", amount=4), say(), say()))
     assert tau.turns[0].steps[0].generation.calls == (ToolCall("add", {"amount": 4}),)
+
+
+@pytest.mark.parametrize("reward", [1e308, -1e7, math.inf, math.nan])
+def test_a_reward_that_cannot_be_counted_leaves_the_episode_unscored(monkeypatch, reward) -> None:
+    environment = Counter()
+    session = type(environment.open(environment.task("counter_4")))
+    monkeypatch.setattr(session, "verdict", lambda _self: Verdict(reward))
+    tau = play(Scripted(good), environment)
+    assert tau.verdict.reward is None
+    assert tau.finish is Finish.FAILED
+    assert tau.failure.blame is Blame.ENVIRONMENT
+    assert "a reward must be a number of at most 1,000,000" in tau.failure.message

@@ -280,3 +280,15 @@ def test_two_processes_make_the_round_of_one(tmp_path, model_dir, run) -> None:
         step = load_config(None, jobs[i]).steps_per_round
         assert distance(gradients(two, step), gradients(one, step)) < 1e-3, name
         assert (two / "traces" / "round-0001.rank1.jsonl").is_file()
+
+
+def test_rollouts_without_a_reward_print_no_transcript(run, caplog) -> None:
+    run(*ONE_ROUND, *HALF_CUED, "update.cued_failures=drop", "update.baseline=kept")
+    assert not [record for record in caplog.records if record.name.startswith(("trl", "accelerate", "peft"))]
+
+
+def test_a_lora_target_that_the_model_does_not_have(run) -> None:
+    from seal.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"no linear layer named 'qkv'; it has .*q_proj"):
+        run(*ONE_ROUND, "lora.enabled=true", "lora.targets=['q_proj', 'qkv']")
