@@ -69,6 +69,7 @@ class ModelConfig:
         dialect: How tool calls are written: `auto` (from the chat template), `hermes`, `llama3`, `pythonic`.
         max_context: Tokens; an episode that would outgrow it ends.
         threads: CPU threads for torch; None leaves torch's choice.
+        trust_remote_code: Run Python code that comes with a model. It can do all that you can; nobody asks again.
     """
 
     source: str = "smollm2"
@@ -77,6 +78,7 @@ class ModelConfig:
     dialect: str = "auto"
     max_context: Annotated[int, Range(1, 100_000_000)] = 8192
     threads: Annotated[int | None, Range(1, 1024)] = None
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""

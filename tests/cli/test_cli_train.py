@@ -25,12 +25,19 @@ class Engine:
         self.config = RunConfig()
         self.directory = Path()
         self.resume: bool | None = None
+        self.anyway: bool | None = None
         self.raises: BaseException | None = None
 
     def __call__(
-        self, config: RunConfig, run_dir: Path, *, resume: bool = False, reporter: Reporter | None = None
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        *,
+        resume: bool = False,
+        anyway: bool = False,
+        reporter: Reporter | None = None,
     ) -> dict[str, Any]:
-        self.config, self.directory, self.resume = config, run_dir, resume
+        self.config, self.directory, self.resume, self.anyway = config, run_dir, resume, anyway
         reporter = reporter or Silent()
         with RunDirectory(run_dir, config, resume=resume) as run:
             sys.stdout.write("a library that talks on stdout\n")

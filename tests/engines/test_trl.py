@@ -13,11 +13,14 @@ import pytest
 
 import letter
 from engines.runs import BASE, rounds, same, timeless, weights
-from seal.engines.rundir import STATE
+from seal.engines.checkpoints import STATE
 from seal.errors import ConfigError, MissingError
 from seal.trace import read_traces
 
 torch = pytest.importorskip("torch")
+
+PLACES = os.pathsep.join([str(Path(letter.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+"""Where child processes find this directory, and whatever this process was told."""
 
 
 def test_a_run_leaves_what_it_promises(run) -> None:
@@ -93,7 +96,7 @@ def test_a_killed_run_ends_with_the_weights_of_one_that_was_not(run, tmp_path, m
         "from seal.config import load_config; from seal.engines.trl import train; "
         f"train(load_config(None, {overrides!r}), Path(sys.argv[1]), resume=sys.argv[2] == 'resume')"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(letter.__file__).parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": PLACES, "OMP_NUM_THREADS": "1"}
     # Kill when something has just appeared: the first round's line, then the second checkpoint half written.
     for wanted, mode in (("rounds.jsonl", "new"), ("checkpoints/checkpoint-*/optimizer.pt", "resume")):
         process = subprocess.Popen(

@@ -83,7 +83,7 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
         )
 
 
-_LOADING = ("dtype", "device", "threads")
+_LOADING = ("dtype", "device", "threads", "trust_remote_code")
 """Options of `load_model`."""
 
 
@@ -94,6 +94,7 @@ def _as_trained(model: str) -> dict[str, Any]:
         return {}
     return {
         "dialect": config.model.dialect,
+        "trust_remote_code": config.model.trust_remote_code,
         "max_context": config.model.max_context,
         "max_new_tokens": config.rollout.max_new_tokens,
     }

@@ -153,7 +153,8 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         logging_nan_inf_filter=False,
         save_strategy="steps",
         save_steps=config.output.save_every * config.steps_per_round,
-        save_total_limit=config.output.keep,
+        save_total_limit=None,  # old checkpoints go when the new one is whole: seal.engines.checkpoints
+        trust_remote_code=config.model.trust_remote_code,
         eval_strategy="no",
         report_to=list(config.output.report_to) or "none",
         disable_tqdm=True,

@@ -7,7 +7,6 @@ as one that was not.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,16 +16,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from seal.config import RunConfig
+from seal.engines.checkpoints import Resumed
+from seal.engines.origin import origin
 from seal.engines.progress import Reporter, Silent
 from seal.engines.records import interface_gap, rollout_records, round_record
-from seal.engines.rundir import STATE, RunDirectory, read_state
+from seal.engines.rundir import RunDirectory
 from seal.envs import make
 from seal.episodes import play_tasks
 from seal.errors import MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.task import Environment, TaskSet
-from seal.trace import Traced, write_json, writing
+from seal.trace import Traced
 from seal.types import Diagnosis, Trajectory
 
 if TYPE_CHECKING:
@@ -40,7 +41,12 @@ _Part = TypeVar("_Part")
 
 
 def train(
-    config: RunConfig, run_dir: Path, *, resume: bool = False, reporter: Reporter | None = None
+    config: RunConfig,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    anyway: bool = False,
+    reporter: Reporter | None = None,
 ) -> dict[str, Any]:
     """Train a policy.
 
@@ -48,6 +54,8 @@ def train(
         config: Everything that is to be decided.
         run_dir: Where results go; see `seal.engines.rundir`.
         resume: Continue an interrupted run from its last whole checkpoint.
+        anyway: Accept, when resuming, what would otherwise be refused: other versions, another starting model or data,
+            damaged records of finished rounds, a lost best checkpoint. Each is told to the reporter.
         reporter: Told of progress.
 
     Returns:
@@ -56,6 +64,7 @@ def train(
     Raises:
         ConfigError: If the configuration cannot be used.
         MissingError: If a model, data or a run to resume is not there.
+        DataError: If no checkpoint of a run to resume is whole.
         StorageError: If the disk is full or not writable; continue with `resume` when there is room.
     """
     for tracker in config.output.report_to:
@@ -74,7 +83,7 @@ def train(
     if config.evaluation.held_out:
         test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
     with process.main_process_first():
-        directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process)
+        directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process, anyway=anyway)
     with directory, quiet():
         run = _Run(
             config,
@@ -85,7 +94,7 @@ def train(
             reporter=reporter or Silent(),
             main=process.is_main_process,
         )
-        return run.train([task.id for task in order])
+        return run.train([task.id for task in order], anyway=anyway)
 
 
 @dataclass(slots=True)
@@ -140,29 +149,36 @@ class _Run:
         self._reliance: list[float | None] = []
         self._advantages: list[float] = []
 
-    def train(self, order: list[str]) -> dict[str, Any]:
+    def train(self, order: list[str], *, anyway: bool) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
+        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 -- loads torch
+
         from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
         from seal.models.chat import ChatFormat  # noqa: PLC0415
-        from seal.models.load import load_model  # noqa: PLC0415
+        from seal.models.load import load_model, model_directory  # noqa: PLC0415
 
         self.reporter.begin("load", round_index=None, total=None)
         for caution in self.config.cautions():
             self.reporter.note(caution)
-        state = begin(self.options)
-        checkpoint = self.directory.latest_checkpoint()
-        if checkpoint is not None:
-            stored = read_state(checkpoint)
-            state, self.measured = State.from_json(stored["loop"]), _Measured(**stored["measured"])
-            self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
-        if self.main:
-            self.directory.rewind(state.round)
+        source = model_directory(self.config.model.source, progress=self.reporter.note)
         model, self.tokenizer = load_model(
-            self.config.model.source,
+            str(source),
             dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
             device=self.config.model.device,
             threads=self.config.model.threads,
+            trust_remote_code=self.config.model.trust_remote_code,
         )
+        found: list[Resumed | None] = [None]
+        if self.main:
+            found = [self.directory.take_up(origin(source, model, self.environment))]
+        (resumed,) = broadcast_object_list(found)
+        state, checkpoint = begin(self.options), resumed.path
+        if checkpoint is not None:
+            state, self.measured = State.from_json(resumed.state["loop"]), _Measured(**resumed.state["measured"])
+        if resumed.best_lost:
+            self.measured.best = self.measured.best_round = None
+        for note in resumed.notes:
+            self.reporter.note(note)
         dialect = self.config.model.dialect
         self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
         self.chat.prove()
@@ -173,7 +189,7 @@ class _Run:
             order=order,
             state=state,
             events=self,
-            checkpoints=self.directory.checkpoints,
+            checkpoints=self.directory.store.path,
         )
         if checkpoint is None:
             if self.validation is not None and self.config.evaluation.before:
@@ -252,7 +268,13 @@ class _Run:
 
     def saved(self, checkpoint: Path, state: State) -> None:
         """Make the checkpoint whole."""
-        write_json(checkpoint / STATE, {"loop": state.to_json(), "measured": asdict(self.measured)})
+        self.directory.store.save(
+            checkpoint,
+            {"loop": state.to_json(), "measured": asdict(self.measured)},
+            rounds=state.round,
+            best_round=self.measured.best_round,
+            keep=self.config.output.keep,
+        )
 
     @contextmanager
     def _policy(self, temperature: float, model: PreTrainedModel | None = None) -> Iterator[LocalPolicy]:
@@ -364,18 +386,12 @@ class _Run:
             return
         self.measured.best, self.measured.best_round = last, index
         if self.main:
-            self._export(self.directory.checkpoints / "best")
+            self.directory.store.keep_best(index, self._export)
 
     def _export(self, target: Path) -> None:
-        """Write model and tokenizer to a directory, whole or not at all."""
-        fresh = target.with_name(f".{target.name}.new")
-        with writing(target):
-            shutil.rmtree(fresh, ignore_errors=True)
-            self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(fresh)
-            self.tokenizer.save_pretrained(fresh)
-            if target.exists():
-                shutil.rmtree(target)
-            fresh.rename(target)
+        """Write model and tokenizer to a directory."""
+        self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(target)
+        self.tokenizer.save_pretrained(target)
 
     def _traced(self, played: Round) -> list[Traced]:
         return [
@@ -385,19 +401,29 @@ class _Run:
             )
         ]
 
-    def _summarise(self) -> dict[str, Any]:
+    def _load_best(self) -> PreTrainedModel:
         from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
 
-        measured, best = self.measured, self.directory.checkpoints / "best"
+        options = self.config.model
+        return load_model(
+            str(self.directory.store.best),
+            dtype="float32",
+            device=options.device,
+            trust_remote_code=options.trust_remote_code,
+        ).model
+
+    def _summarise(self) -> dict[str, Any]:
+        measured, store = self.measured, self.directory.store
+        best = store.best
         started = perf_counter()
-        if self.main and not best.exists():
-            self._export(best)
+        if self.main:
+            if measured.best_round is None:  # nothing was validated: the last weights are all there is
+                store.keep_best(None, self._export)
+            store.prove_best(measured.best_round)
         self.trainer.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
-            with self._policy(
-                0.0, load_model(str(best), dtype="float32", device=self.config.model.device).model
-            ) as policy:
+            with self._policy(0.0, self._load_best()) as policy:
                 held_out = {"before": measured.held_out_before, "after": self._test("after", policy)}
         measured.seconds += perf_counter() - started
         summary = {

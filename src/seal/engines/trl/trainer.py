@@ -270,5 +270,6 @@ class SealTrainer(GRPOTrainer):
                 f"cannot write checkpoint {folder}: {error}; make room and continue with --resume, earlier "
                 "checkpoints are intact"
             ) from error
+        self.accelerator.wait_for_everyone()  # every rank writes files of its own into the checkpoint
         if self.accelerator.is_main_process:
             self._events.saved(folder, self.loop_state)

@@ -76,12 +76,17 @@ class BFCL:
         self._scheme = _scheme(splits, validation, validation_seed)
         wanted = _categories(categories)
         root = locate() if root is None else Path(root)
+        self._root = root
         self._catalog = catalog.load(root)
         self._simulators = simulators.load(root)
         self._tasks = {
             entry.task.id: entry.task for entry in self._catalog.entries.values() if entry.task.category in wanted
         }
         self._blueprints: dict[str, Blueprint] = {}
+
+    def data_files(self) -> list[Path]:
+        """The benchmark's own files, data and simulators: a training run records their hash."""
+        return [path for path in self._root.rglob("*") if path.suffix in (".json", ".py")]
 
     def splits(self) -> Sequence[str]:
         """`train`, `validation`, `held-out`, `all`."""
