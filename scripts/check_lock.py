@@ -30,16 +30,16 @@ WITHOUT_HASHES = frozenset({"torch"})
 """Its wheel differs by machine (CPU, CUDA, the platform's own), and comes from where pip is configured to look."""
 HEADER = """\
 # Exact versions of everything that `make setup` installs, besides seal itself: the extras bfcl, trl, openai and dev on
-# Linux and macOS, Python 3.11 to 3.13. Complete, so that it is installed without dependency resolution and nothing brings
-# another torch; with the SHA-256 of every wheel, so that nothing else is installed. torch has none: which wheel it is
-# depends on the machine. Made by `scripts/check_lock.py --write` from what is installed: see CONTRIBUTING.md.
+# Linux and macOS, Python 3.11 to 3.13. Complete, so that it is installed without dependency resolution and nothing
+# brings another torch; with the SHA-256 of every wheel, so that nothing else is installed. torch has none: which wheel
+# it is depends on the machine. Made by `scripts/check_lock.py --write` from what is installed: see CONTRIBUTING.md.
 """
 
 
 def locked(path: Path) -> dict[str, tuple[str, list[str]]]:
     """Canonical name -> version and hashes."""
     lines = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    found = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     for line in lines:
         pin, *options = line.partition("#")[0].split() or [""]
         if pin:

@@ -12,7 +12,17 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 LOCK = Path(__file__).resolve().parents[1] / "requirements.lock"
-IMPORTED = ("numpy", "orjson", "jsonschema_rs", "tokenizers", "safetensors", "torch", "transformers", "pytest", "seal.cli")
+IMPORTED = (
+    "numpy",
+    "orjson",
+    "jsonschema_rs",
+    "tokenizers",
+    "safetensors",
+    "torch",
+    "transformers",
+    "pytest",
+    "seal.cli",
+)
 """What has compiled parts, or stands for much else."""
 
 

@@ -2,9 +2,10 @@
 
     python scripts/fuzz_rundir.py [TRIALS] [SEED]
 
-What is promised of every trial: resuming either ends with what the uninterrupted run ended with, bit for bit (weights of
-the last and of the best checkpoint, rounds.jsonl without its seconds, every trace), or is refused with one message and
-exit code 2. Never another result with exit code 0, never "a bug in seal", never a hang. Exit code 1 if any trial broke it.
+What is promised of every trial: resuming either ends with what the uninterrupted run ended with, bit for bit (weights
+of the last and of the best checkpoint, rounds.jsonl without its seconds, every trace), or is refused with one message
+and exit code 2. Never another result with exit code 0, never "a bug in seal", never a hang. Exit code 1 if a trial
+broke it.
 
 A trial is one of
     kill    SIGKILL at up to three random moments, resumed in between

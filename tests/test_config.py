@@ -75,3 +75,25 @@ def test_the_control_differs_from_the_default_recipe_in_what_is_shown_alone() ->
     default, control = (load_config(recipes / f"{name}.toml") for name in ("workshop", "workshop-control"))
     assert control.interface.recipe is Recipe.PLACEBO
     assert replace(control, interface=replace(control.interface, recipe=Recipe.CLOSED_LOOP)) == default
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        (".".join(["a"] * 3000) + " = 1", "nested too deeply"),
+        ("seed = " + "9" * 6000, "not valid TOML"),
+        ("seed = 1\x00", "not valid TOML"),
+    ],
+    ids=["brackets", "dots", "digits", "nul"],
+)
+def test_toml_that_the_reader_chokes_on(tmp_path, text, words) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        load_config(path)
+
+
+def test_an_override_that_is_nested_too_deeply() -> None:
+    with pytest.raises(ConfigError, match=r"override of environment\.options\.x is nested too deeply"):
+        load_config(None, ["environment.options.x=" + "[" * 3000 + "]" * 3000])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from seal.errors import ConfigError, MissingError
 from seal.exposure import Exposure
 from seal.interface import InterfaceOptions, Recipe
 from seal.ranges import Range, check_ranges
+from seal.toml import read_toml_file, read_value
 from seal.weights import WeightOptions
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
@@ -324,14 +324,9 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     """
     data: dict[str, Any] = {}
     if path is not None:
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, IsADirectoryError):
-            raise MissingError(f"there is no recipe at {path}; recipes of this project are in recipes/") from None
-        except ValueError as error:  # tomllib's, of the encoding, or of an integer of thousands of digits
-            raise ConfigError(f"{path} is not valid TOML: {error}") from None
-        except RecursionError:
-            raise ConfigError(f"{path} cannot be read: it is nested too deeply for a recipe") from None
+        if not path.is_file():
+            raise MissingError(f"there is no recipe at {path}; recipes of this project are in recipes/")
+        data = read_toml_file(path)
     for override in overrides:
         _override(data, override)
     return parse_config(data, where=str(path) if path is not None else "configuration")
@@ -370,10 +365,7 @@ def _override(data: dict[str, Any], text: str) -> None:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"an override reads section.key=value, got {text!r}")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
-        parsed = value
+    parsed = read_value(value, where=f"the override of {name.strip()}")
     *sections, key = name.strip().split(".")
     for section in sections:
         data = data.setdefault(section, {})

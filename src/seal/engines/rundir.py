@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from seal.config import RunConfig, parse_config, to_toml
 from seal.engines.checkpoints import ANYWAY, Checkpoints, Resumed
 from seal.engines.whole import read_signed, write_signed
 from seal.errors import ConfigError, DataError, MissingError
+from seal.toml import read_toml_file
 from seal.trace import (
     LineWriter,
     Traced,
@@ -192,7 +192,7 @@ def read_config(path: Path) -> RunConfig:
     file = path / "config.toml"
     if not file.is_file():
         raise MissingError(f"there is no run in {path} (no config.toml)")
-    return parse_config(tomllib.loads(file.read_text(encoding="utf-8")), where=str(file))
+    return parse_config(read_toml_file(file), where=str(file))
 
 
 def _used(path: Path) -> bool:

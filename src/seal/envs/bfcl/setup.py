@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from seal.cache import cache_dir
+from seal.cache import cache_dir, expand, sweep
 from seal.envs.bfcl import integrity
 from seal.errors import DataError, MissingError, SealError, StorageError
 
@@ -55,7 +55,7 @@ class SetupFailed(SealError, RuntimeError):
 
 
 def _root(cache: Path | None) -> Path:
-    return (cache_dir() if cache is None else Path(cache).expanduser().absolute()) / "bfcl" / VERSION
+    return (cache_dir() if cache is None else expand(cache).absolute()) / "bfcl" / VERSION
 
 
 def locate(cache: Path | None = None) -> Path:
@@ -106,6 +106,7 @@ def install(
         if wheel is not None and not wheel.is_file():
             raise MissingError(f"there is no wheel at {wheel}")
         root.parent.mkdir(parents=True, exist_ok=True)
+        sweep(root.parent)
         with tempfile.TemporaryDirectory(prefix=".setup-", dir=root.parent) as scratch:
             if wheel is None:
                 say(f"fetching bfcl-eval {VERSION} with pip, without its dependencies")
