@@ -142,15 +142,15 @@ def test_the_bound_holds_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_whose_template_loops_is_one_message(tokenizer_for, monkeypatch) -> None:
     monkeypatch.setattr(module, "SECONDS", 0.3)
     tokenizer = tokenizer_for("chatml")
-    tokenizer.chat_template = LOOPS["nested loops"] + tokenizer.chat_template
+    monkeypatch.setattr(tokenizer, "chat_template", LOOPS["nested loops"] + tokenizer.chat_template)
     started = time.process_time()
     with pytest.raises(ConfigError, match=r"the chat template of .* cannot be used: it ran for more than"):
         ChatFormat(tokenizer)
     assert time.process_time() - started < 20, "not once for each probe"
 
 
-def test_a_template_that_is_no_jinja(tokenizer_for) -> None:
+def test_a_template_that_is_no_jinja(tokenizer_for, monkeypatch) -> None:
     tokenizer = tokenizer_for("chatml")
-    tokenizer.chat_template = "{% for %}"
+    monkeypatch.setattr(tokenizer, "chat_template", "{% for %}")
     with pytest.raises(ConfigError, match="is not valid Jinja"):
         ChatFormat(tokenizer)

@@ -94,7 +94,6 @@ def _as_trained(model: str) -> dict[str, Any]:
         return {}
     return {
         "dialect": config.model.dialect,
-        "trust_remote_code": config.model.trust_remote_code,
         "max_context": config.model.max_context,
         "max_new_tokens": config.rollout.max_new_tokens,
     }

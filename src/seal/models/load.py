@@ -65,6 +65,8 @@ def load_model(
     """
     if dtype not in _DTYPES:
         raise ConfigError(f"dtype is {dtype!r}; expected one of: {', '.join(_DTYPES)}")
+    if not isinstance(trust_remote_code, bool):
+        raise ConfigError(f"trust_remote_code is {trust_remote_code!r}; expected true or false")
     import torch  # noqa: PLC0415 -- heavy
 
     if threads is not None:

@@ -230,8 +230,9 @@ def _padded(text: Any, width: Any = 80, *_rest: Any, **options: Any) -> int:
 
 
 def _indented(text: Any, width: Any = 4, *_rest: Any, **options: Any) -> int:
-    width, text = options.get("width", width), str(text)
-    return len(text) + (text.count("\n") + 1) * (width if isinstance(width, int) else len(str(width)))
+    width = options.get("width", width)
+    unit: int = width if isinstance(width, int) else len(str(width))
+    return len(str(text)) + (str(text).count("\n") + 1) * unit
 
 
 def _expanded(text: Any, size: Any = 8, **options: Any) -> int:
