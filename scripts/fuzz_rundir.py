@@ -178,7 +178,7 @@ def fill(runs: Runs, run: Path, rng: random.Random, seconds: float) -> str:
         what = f"no file beyond {limit} bytes"
     if code not in (0, 2):
         text = Path(f"{run}.said").read_text(errors="replace")
-        return f"BROKEN: {what} gave exit code {code}: {text.strip()[-300:]}"
+        return f"BROKEN: {what} gave exit code {code}: {' '.join(text.split())[-300:]}"
     return what
 
 
