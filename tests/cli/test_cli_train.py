@@ -172,6 +172,15 @@ def test_an_unknown_environment_and_a_missing_model_reach_the_user(seal: Seal) -
     assert "did you mean 'counter'?" in outcome.err
 
 
+def test_what_differs_is_accepted_by_a_flag_for_resuming(seal: Seal, engine: Engine) -> None:
+    assert seal("train", "--run", "run").code == 0
+    assert engine.anyway is False
+    assert seal("train", "--run", "run", "--resume", "--anyway").code == 0
+    assert engine.anyway is True
+    refused = seal("train", "--run", "other", "--anyway")
+    assert (refused.code, "--anyway is for --resume" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("raised", "code", "words"),
     [
@@ -180,6 +189,7 @@ def test_an_unknown_environment_and_a_missing_model_reach_the_user(seal: Seal) -
         (MissingError("there is no model at here"), 2, "there is no model at here"),
         (ModuleNotFoundError("No module named 'trl'", name="trl"), 2, "pip install 'seal-rl[trl]'"),
         (ModuleNotFoundError("No module named 'seal.oops'", name="seal.oops"), 70, "This is a bug in seal"),
+        (RuntimeError("I/O error: File too large (os error 27)"), 2, "The disk is full"),
         (RuntimeError("CUDA error"), 70, "Unexpected RuntimeError: CUDA error"),
     ],
 )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 import letter
 from engines.runs import BASE, rounds, same, timeless, weights
 from seal.engines.checkpoints import STATE
-from seal.errors import ConfigError, MissingError
+from seal.errors import ConfigError, DataError, MissingError
 from seal.trace import read_traces
 
 torch = pytest.importorskip("torch")
@@ -125,6 +126,46 @@ def test_a_torn_checkpoint_is_not_resumed_from(run) -> None:
     expected = timeless(directory)
     run(name="whole", resume=True)
     assert timeless(directory) == expected
+
+
+def test_damage_is_found_before_it_can_reach_the_weights(run, monkeypatch) -> None:
+    directory, _ = run(name="whole")
+    expected, best = timeless(directory), weights(directory)
+    newest = max((directory / "checkpoints").glob("checkpoint-*"), key=lambda p: int(p.name[11:]))
+    last = weights(directory, newest.name)
+    optimizer = newest / "optimizer.pt"
+    content = bytearray(optimizer.read_bytes())
+    content[len(content) // 2] ^= 16
+    optimizer.write_bytes(content)
+    run(name="whole", resume=True)
+    assert timeless(directory) == expected
+    assert same(weights(directory), best)
+    assert same(weights(directory, newest.name), last)
+
+    monkeypatch.setattr("seal.engines.origin.version", lambda name: "0.1" if name == "torch" else "1")
+    with pytest.raises(ConfigError, match=r"torch was 2[^,]*, now it is 0\.1"):
+        run(name="whole", resume=True)
+    monkeypatch.undo()
+
+    (directory / "checkpoints" / "best" / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"best/model\.safetensors is missing"):
+        run(name="whole", resume=True)
+
+
+def test_another_starting_model_is_another_run(run, model_dir, tmp_path) -> None:
+    directory, _ = run("rollout.rounds=1", "evaluation.every=0")
+    moved = tmp_path / "copy"
+    shutil.copytree(model_dir, moved)
+    content = bytearray((model_dir / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    try:
+        (model_dir / "model.safetensors").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"model was SHA-256 .*, now it is SHA-256"):
+            run("rollout.rounds=1", "evaluation.every=0", resume=True)
+    finally:
+        shutil.copy(moved / "model.safetensors", model_dir)
+    run("rollout.rounds=1", "evaluation.every=0", resume=True)
+    assert (directory / "summary.json").is_file()
 
 
 @pytest.mark.parametrize("score_on", ["shown", "bare", "both"])
