@@ -284,3 +284,9 @@ def test_the_table_names_what_is_needed() -> None:
     assert len(table) == 29
     assert all(len(digest) == 64 and int(digest, 16) for digest in table.values())
     assert sum(name.startswith(module.SOURCES) for name in table) == len(module.MODULES) + 1
+
+
+def test_the_benchmark_names_its_files_for_a_run_s_record(bfcl: BFCL, root: Path) -> None:
+    files = bfcl.data_files()
+    assert {path.suffix for path in files} == {".json", ".py"}
+    assert all(path.is_relative_to(root) and path.is_file() for path in files)
