@@ -65,7 +65,7 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
     from seal.models.load import load_model, model_directory  # noqa: PLC0415 -- only where it is played
 
     # Before torch is imported, which takes seconds: a wrong path is told at once.
-    source = str(model_directory(checkpoint(model), progress=_tell))
+    source = str(model_directory(model, progress=_tell))
     from seal.engines.trl.build import quiet  # noqa: PLC0415 -- loads torch, as does all below
     from seal.models.chat import ChatFormat  # noqa: PLC0415
     from seal.models.local import LocalPolicy  # noqa: PLC0415
@@ -116,23 +116,8 @@ def _known(model: str, options: Mapping[str, Any], known: Sequence[str]) -> None
             raise ConfigError(f"--model {model} has no option {option!r}{hint}")
 
 
-def checkpoint(model: str) -> str:
-    """The best checkpoint, if the text is a run directory; else the text itself.
-
-    Raises:
-        MissingError: If the run has no checkpoint yet.
-    """
-    if run_config(model) is None:
-        return model
-    best = Path(model) / "checkpoints" / "best"
-    if not best.is_dir():
-        raise MissingError(f"the run in {model} has no checkpoints/best yet; finish it with seal train --resume")
-    return str(best)
-
-
 def run_config(model: str) -> RunConfig | None:
     """The configuration of the run, if the text is a run directory."""
-    path = Path(model)
-    if not (path / "checkpoints").is_dir() or not (path / "config.toml").is_file():
-        return None
-    return read_config(path)
+    from seal.models.load import is_run  # noqa: PLC0415 -- with its neighbours
+
+    return read_config(Path(model)) if is_run(Path(model)) else None

@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,8 @@ from seal.models.packages import KNOWN, fetch_package_model, gguf_model, only_gg
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from seal.models.adapters import Lineage
 
 _ADAPTER = "adapter_config.json"
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -42,7 +45,8 @@ def load_model(
 
     Args:
         source: One of
-            a directory with a model, with a LoRA adapter (loaded on its base model), or with one GGUF file;
+            a directory with a model, with an adapter (merged into its base model), or with one GGUF file;
+            a run's directory (its best checkpoint);
             a GGUF file; `pocket` (ships with SEAL); `smollm2` (fetched once, 93 MB);
             `package:NAME` (the GGUF file of an installed package); a hub id such as `Qwen/Qwen2.5-7B-Instruct`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, elsewhere what the checkpoint says.
@@ -60,6 +64,19 @@ def load_model(
         MissingError: If there is nothing at `source`, or a package that it needs is not installed.
         DataError: If what is there cannot be read.
     """
+    return load_start(source, dtype=dtype, device=device, threads=threads, trainable=trainable, progress=progress)[0]
+
+
+def load_start(
+    source: str,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    trainable: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[LoadedModel, Lineage]:
+    """`load_model`, and what was merged into what: an export of what is trained on it must not lose that."""
     if dtype not in _DTYPES:
         raise ConfigError(f"dtype is {dtype!r}; expected one of: {', '.join(_DTYPES)}")
     import torch  # noqa: PLC0415 -- heavy
@@ -70,18 +87,16 @@ def load_model(
         torch.set_num_threads(threads)
     place = _device(device)
     where = model_directory(source, progress=progress)
-    if isinstance(where, Path) and (where / _ADAPTER).is_file():
-        return _load_adapter(where, dtype, place, trainable=trainable, progress=progress)
-    return _load(where, dtype, place)
+    return _load_any(where, dtype, place, trainable=trainable, progress=progress)
 
 
 def model_directory(source: str, *, progress: Callable[[str], None] | None = None) -> Path | str:
     """Find what a source stands for: a model directory on this machine, or else the hub id itself.
 
-    Fetches and converts on first use where that is needed.
+    Fetches and converts on first use where that is needed. A run's directory stands for its best checkpoint.
 
     Raises:
-        MissingError: If it looks like a path and nothing is there, or the directory holds no model.
+        MissingError: If it looks like a path and nothing is there, or the directory holds no model, or a run has none yet.
         ConfigError: If a directory holds several GGUF files.
     """
     if source == "pocket":
@@ -93,6 +108,11 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
     path = Path(source).expanduser()
     if path.is_file() and path.suffix == ".gguf":
         return gguf_model(path, progress=progress)
+    if is_run(path):
+        best = path / "checkpoints" / "best"
+        if not best.is_dir():
+            raise MissingError(f"the run in {path} has no checkpoints/best yet; finish it with seal train --resume")
+        return best
     if path.is_dir():
         if (path / "config.json").is_file() or (path / _ADAPTER).is_file():
             return path
@@ -112,17 +132,40 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
     return source
 
 
-def _load(where: Path | str, dtype: str, device: torch.device) -> LoadedModel:
+def is_run(path: Path) -> bool:
+    """Whether a directory is that of a training run."""
+    return (path / "checkpoints").is_dir() and (path / "config.toml").is_file()
+
+
+def _load_any(
+    where: Path | str,
+    dtype: str,
+    device: torch.device,
+    *,
+    trainable: bool = False,
+    revision: str | None = None,
+    progress: Callable[[str], None] | None,
+) -> tuple[LoadedModel, Lineage]:
+    if isinstance(where, Path) and (where / _ADAPTER).is_file():
+        return _load_adapter(where, dtype, device, trainable=trainable, progress=progress)
+    from seal.models.adapters import Lineage  # noqa: PLC0415 -- loads torch
+
+    base = str(where.resolve()) if isinstance(where, Path) else where
+    return _load(where, dtype, device, revision), Lineage(base, revision if isinstance(where, str) else None)
+
+
+def _load(where: Path | str, dtype: str, device: torch.device, revision: str | None) -> LoadedModel:
     import torch  # noqa: PLC0415 -- heavy
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 -- heavy
 
     from seal.models.padding import set_padding  # noqa: PLC0415 -- with transformers
 
     chosen = "float32" if dtype == "auto" and device.type == "cpu" else dtype
+    version = {"revision": revision} if revision and isinstance(where, str) else {}
     with _reading(where):
-        tokenizer = AutoTokenizer.from_pretrained(where)
+        tokenizer = AutoTokenizer.from_pretrained(where, **version)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            where, dtype="auto" if chosen == "auto" else getattr(torch, chosen)
+            where, dtype="auto" if chosen == "auto" else getattr(torch, chosen), **version
         )
     set_padding(model, tokenizer)
     return LoadedModel(model.to(device).eval(), tokenizer)
@@ -130,29 +173,49 @@ def _load(where: Path | str, dtype: str, device: torch.device) -> LoadedModel:
 
 def _load_adapter(
     where: Path, dtype: str, device: torch.device, *, trainable: bool, progress: Callable[[str], None] | None
-) -> LoadedModel:
-    try:
-        from peft import PeftModel  # noqa: PLC0415 -- optional
-    except ImportError as error:
-        raise MissingError(f"{where} holds a LoRA adapter, which needs peft; run: pip install peft") from error
+) -> tuple[LoadedModel, Lineage]:
+    """Load what the adapter is built on, which may be another adapter, and put it on that."""
+    if find_spec("peft") is None:
+        raise MissingError(f"{where} holds a LoRA adapter, which needs peft; run: pip install peft")
     from transformers import AutoTokenizer  # noqa: PLC0415 -- heavy
 
-    base = _json(where / _ADAPTER).get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
-        raise DataError(f"{where / _ADAPTER} names no base model (base_model_name_or_path)")
-    found = model_directory(base, progress=progress)
-    if isinstance(found, Path) and (found / _ADAPTER).is_file():
-        raise DataError(f"the adapter in {where} is built on another adapter, {found}; merge that one first")
-    loaded, tokenizer = _load(found, dtype, device)
+    from seal.models.adapters import low_rank_updates, merged, put_on  # noqa: PLC0415 -- loads torch and peft
+    from seal.models.padding import set_padding  # noqa: PLC0415 -- with transformers
+
+    below, revision = _below(where, progress)
+    (base, tokenizer), lineage = _load_any(below, dtype, device, revision=revision, progress=progress)
     with _reading(where), warnings.catch_warnings():
         # peft asks transformers for a property by its old name.
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
         if (where / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(where)
-        adapted = PeftModel.from_pretrained(loaded, where, is_trainable=trainable)
-    model: Any = adapted if trainable else adapted.merge_and_unload()
+            set_padding(base, tokenizer)
+        adapted, only_adapter = put_on(base, where, trainable=trainable)
+        lineage = lineage.followed_by(low_rank_updates(adapted) if only_adapter else None)
+        model: Any = adapted if trainable else merged(adapted)
+    # An adapter on this one is built on this very directory: PEFT reads the first of the two names.
+    if not trainable:
+        model.name_or_path = str(where.resolve())
     model.config._name_or_path = str(where)
-    return LoadedModel(model.eval(), tokenizer)
+    return LoadedModel(model.eval(), tokenizer), lineage
+
+
+def _below(where: Path, progress: Callable[[str], None] | None) -> tuple[Path | str, str | None]:
+    """What an adapter is built on, and the revision that it asks for."""
+    settings = _json(where / _ADAPTER)
+    base, revision = settings.get("base_model_name_or_path"), settings.get("revision")
+    if not isinstance(base, str) or not base:
+        raise DataError(f"{where / _ADAPTER} names no base model (base_model_name_or_path)")
+    try:
+        found = model_directory(base, progress=progress)
+    except MissingError as error:
+        raise MissingError(
+            f"{error}. It is the base of the adapter in {where}; if it has moved, correct base_model_name_or_path in "
+            f"{where / _ADAPTER}"
+        ) from error
+    if isinstance(found, Path) and found.resolve() == where.resolve():
+        raise DataError(f"the adapter in {where} names itself as its base; correct base_model_name_or_path")
+    return found, revision if isinstance(revision, str) else None
 
 
 def _json(path: Path) -> dict[str, object]:

@@ -7,7 +7,7 @@ as one that was not.
 
 from __future__ import annotations
 
-import shutil
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,13 +26,14 @@ from seal.errors import MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.task import Environment, TaskSet
-from seal.trace import Traced, write_json, writing
+from seal.trace import Traced, write_json
 from seal.types import Diagnosis, Trajectory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from seal.engines.trl.trainer import SealTrainer
+    from seal.models.adapters import Lineage
     from seal.models.chat import ChatFormat
     from seal.models.local import LocalPolicy
 
@@ -104,7 +105,9 @@ class _Run:
     """The run's side of every round (`seal.engines.trl.trainer.Events`)."""
 
     trainer: SealTrainer
+    accelerator: Any
     tokenizer: PreTrainedTokenizerBase
+    lineage: Lineage
     chat: ChatFormat
 
     def __init__(
@@ -142,10 +145,6 @@ class _Run:
 
     def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
-        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
-        from seal.models.chat import ChatFormat  # noqa: PLC0415
-        from seal.models.load import load_model  # noqa: PLC0415
-
         self.reporter.begin("load", round_index=None, total=None)
         for caution in self.config.cautions():
             self.reporter.note(caution)
@@ -157,9 +156,27 @@ class _Run:
             self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
         if self.main:
             self.directory.rewind(state.round)
-        model, self.tokenizer = load_model(
+        self._build(order, state)
+        if checkpoint is None:
+            if self.validation is not None and self.config.evaluation.before:
+                self.measured.before = summarise(self._validate()).to_json()
+            if self.test is not None:
+                with self._policy(0.0) as policy:
+                    self.measured.held_out_before = self._test("before", policy)
+        self.measured.seconds += perf_counter() - self._round_started
+        self._round_started = perf_counter()
+        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        return self._summarise()
+
+    def _build(self, order: list[str], state: State) -> None:
+        """Load the starting policy and put the trainer around it."""
+        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
+        from seal.models.chat import ChatFormat  # noqa: PLC0415
+        from seal.models.load import load_start  # noqa: PLC0415
+
+        (model, self.tokenizer), self.lineage = load_start(
             self.config.model.source,
-            dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
+            dtype=self._dtype,
             device=self.config.model.device,
             threads=self.config.model.threads,
         )
@@ -175,16 +192,12 @@ class _Run:
             events=self,
             checkpoints=self.directory.checkpoints,
         )
-        if checkpoint is None:
-            if self.validation is not None and self.config.evaluation.before:
-                self.measured.before = summarise(self._validate()).to_json()
-            if self.test is not None:
-                with self._policy(0.0) as policy:
-                    self.measured.held_out_before = self._test("before", policy)
-        self.measured.seconds += perf_counter() - self._round_started
-        self._round_started = perf_counter()
-        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-        return self._summarise()
+        self.accelerator = self.trainer.accelerator
+
+    @property
+    def _dtype(self) -> str:
+        """Of the weights in memory: those that are trained are kept in float32."""
+        return self.config.model.dtype if self.config.lora.enabled else "float32"
 
     def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
         """Algorithm 1 with the current policy, then how much cued rollouts lean on their cues."""
@@ -244,7 +257,7 @@ class _Run:
         self._round_started = now
         record["seconds"] = seconds
         if self.config.output.traces:
-            self.directory.write_traces(played.index, self._traced(played), rank=self.trainer.accelerator.process_index)
+            self.directory.write_traces(played.index, self._traced(played), rank=self.accelerator.process_index)
         if self.main:
             self.directory.write_round(record)
             self.reporter.finished_round(record)
@@ -259,9 +272,9 @@ class _Run:
         """The current weights (or another model's) as a policy, computing in the data type of the update."""
         from seal.models.local import LocalPolicy  # noqa: PLC0415 -- loads torch
 
-        with self.trainer.accelerator.autocast():
+        with self.accelerator.autocast():
             policy = LocalPolicy(
-                model or self.trainer.accelerator.unwrap_model(self.trainer.model),
+                model or self.accelerator.unwrap_model(self.trainer.model),
                 self.tokenizer,
                 chat=self.chat,
                 temperature=temperature,
@@ -288,9 +301,9 @@ class _Run:
             return [None] * len(played.trajectories)
         from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
 
-        with self.trainer.accelerator.autocast():
+        with self.accelerator.autocast():
             return reliance_by_turn(
-                self.trainer.accelerator.unwrap_model(self.trainer.model),
+                self.accelerator.unwrap_model(self.trainer.model),
                 played,
                 temperature=self.config.rollout.temperature,
                 micro_batch_tokens=self.config.model.max_context * self.config.update.micro_batch,
@@ -367,15 +380,23 @@ class _Run:
             self._export(self.directory.checkpoints / "best")
 
     def _export(self, target: Path) -> None:
-        """Write model and tokenizer to a directory, whole or not at all."""
-        fresh = target.with_name(f".{target.name}.new")
-        with writing(target):
-            shutil.rmtree(fresh, ignore_errors=True)
-            self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(fresh)
-            self.tokenizer.save_pretrained(fresh)
-            if target.exists():
-                shutil.rmtree(target)
-            fresh.rename(target)
+        from seal.engines.trl.export import export  # noqa: PLC0415 -- loads torch
+
+        export(self.accelerator.unwrap_model(self.trainer.model), self.tokenizer, self.lineage, target)
+
+    def _chosen(self, best: Path) -> PreTrainedModel | None:
+        """The model of the chosen checkpoint; None if that is what the trainer holds.
+
+        The trainer's own model, optimizer and reference are let go before another one is read.
+        """
+        if self.measured.best_round in (None, self.config.rollout.rounds - 1):
+            return None
+        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
+
+        del self.trainer
+        self.accelerator.free_memory()
+        gc.collect()
+        return load_model(str(best), dtype=self._dtype, device=self.config.model.device).model
 
     def _traced(self, played: Round) -> list[Traced]:
         return [
@@ -386,18 +407,14 @@ class _Run:
         ]
 
     def _summarise(self) -> dict[str, Any]:
-        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
-
         measured, best = self.measured, self.directory.checkpoints / "best"
         started = perf_counter()
         if self.main and not best.exists():
             self._export(best)
-        self.trainer.accelerator.wait_for_everyone()
+        self.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
-            with self._policy(
-                0.0, load_model(str(best), dtype="float32", device=self.config.model.device).model
-            ) as policy:
+            with self._policy(0.0, self._chosen(best)) as policy:
                 held_out = {"before": measured.held_out_before, "after": self._test("after", policy)}
         measured.seconds += perf_counter() - started
         summary = {

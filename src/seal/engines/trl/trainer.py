@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from trl.models import prepare_deepspeed, prepare_fsdp
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.utils import split_tensor_dict
+from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model, split_tensor_dict
 
 from seal.config import RunConfig
 from seal.engines.trl.gradients import RowsWithGradient, no_gradient
@@ -81,6 +82,8 @@ class SealTrainer(GRPOTrainer):
         state: Of the loop, before the first round.
         events: What to do at each point of a round.
         filler: A token id for rows without any sample.
+        reference: The starting policy, for the KL loss of full weights; None under LoRA, where it is the model without
+            the adapter that is trained.
         options: TRL's own arguments.
     """
 
@@ -91,11 +94,19 @@ class SealTrainer(GRPOTrainer):
         state: State,
         events: Events,
         filler: int,
+        reference: Any = None,
         **options: Any,
     ) -> None:
+        # Given a KL weight, TRL would read its reference by the name in the model's configuration, which is not always
+        # the starting policy: an adapter's directory holds no whole model.
+        args = options["args"]
+        kl, args.beta = args.beta, 0.0
         super().__init__(
             reward_funcs=verified_reward, rollout_func=lambda prompts, _trainer: self.play(prompts), **options
         )
+        self.beta = args.beta = kl
+        if reference is not None:
+            self.ref_model = self._prepared(reference)
         self.loop_state = state
         self._config = config
         self._events = events
@@ -103,6 +114,16 @@ class SealTrainer(GRPOTrainer):
         self._played: Round | None = None
         self._rows: list[TokenRow] = []
         self._tokens: list[float] = []
+
+    def _prepared(self, reference: Any) -> Any:
+        """A frozen model, made ready as TRL does with one that it reads itself."""
+        disable_dropout_in_model(reference)
+        add_fused_lm_head(reference, temperature=self.temperature)
+        if self.is_deepspeed_enabled:
+            return prepare_deepspeed(reference, self.accelerator)
+        if self.is_fsdp_enabled:
+            return prepare_fsdp(reference, self.accelerator)
+        return self.accelerator.prepare_model(reference, evaluation_mode=True)
 
     @property
     def _both(self) -> bool:
