@@ -161,8 +161,7 @@ class _Run:
             if self.validation is not None and self.config.evaluation.before:
                 self.measured.before = summarise(self._validate()).to_json()
             if self.test is not None:
-                with self._policy(0.0) as policy:
-                    self.measured.held_out_before = self._test("before", policy)
+                self.measured.held_out_before = self._test("before")
         self.measured.seconds += perf_counter() - self._round_started
         self._round_started = perf_counter()
         self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
@@ -332,10 +331,11 @@ class _Run:
             },
         }
 
-    def _test(self, when: Literal["before", "after"], policy: LocalPolicy) -> dict[str, Any]:
-        """Test on held-out tasks: once before training, once with the chosen checkpoint."""
+    def _test(self, when: Literal["before", "after"], model: PreTrainedModel | None = None) -> dict[str, Any]:
+        """Test on held-out tasks: once before training, once with the chosen checkpoint (None if it is the current)."""
         assert self.test is not None
-        pairs = self._evaluate(self.test, policy, None)
+        with self._policy(0.0, model) as policy:
+            pairs = self._evaluate(self.test, policy, None)
         if self.main:
             self.directory.write_test(when, (Traced(trajectory, diagnosis) for trajectory, diagnosis in pairs))
         return summarise(pairs).to_json()
@@ -414,8 +414,7 @@ class _Run:
         self.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
-            with self._policy(0.0, self._chosen(best)) as policy:
-                held_out = {"before": measured.held_out_before, "after": self._test("after", policy)}
+            held_out = {"before": measured.held_out_before, "after": self._test("after", self._chosen(best))}
         measured.seconds += perf_counter() - started
         summary = {
             "seed": self.config.seed,
