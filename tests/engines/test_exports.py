@@ -224,7 +224,9 @@ def test_an_adapter_with_a_longer_vocabulary(base, run, tmp_path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new-one>", "<new-two>"])
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    adapted = get_peft_model(model, LoraConfig(target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM"))
+    adapted = get_peft_model(
+        model, LoraConfig(target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
+    )
     adapted.save_pretrained(tmp_path / "source")
     tokenizer.save_pretrained(tmp_path / "source")
     loaded = load_model(str(tmp_path / "source"))
@@ -270,7 +272,11 @@ def test_a_base_that_has_gone_is_named_with_the_way_out(starts, tmp_path) -> Non
     shutil.copytree(starts["adapter"], tmp_path / "adapter")
     settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     for base, error, message in (
-        ("/gone/base", MissingError, "no model at /gone/base.*base of the adapter in .*correct base_model_name_or_path"),
+        (
+            "/gone/base",
+            MissingError,
+            "no model at /gone/base.*base of the adapter in .*correct base_model_name_or_path",
+        ),
         (str(tmp_path / "adapter"), DataError, "names itself"),
     ):
         (tmp_path / "adapter" / "adapter_config.json").write_text(

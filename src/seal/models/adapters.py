@@ -141,7 +141,9 @@ def put_on(base: PreTrainedModel, where: Path, *, trainable: bool = False) -> tu
     adapted = PeftModel.from_pretrained(base, where, is_trainable=trainable)
     if not hasattr(adapted.base_model, "merge_and_unload"):
         kind = adapted.peft_config["default"].peft_type
-        raise DataError(f"{where} holds an adapter of the kind {kind}, which is no change of weights; use one like LoRA")
+        raise DataError(
+            f"{where} holds an adapter of the kind {kind}, which is no change of weights; use one like LoRA"
+        )
     return adapted, all(".lora_" in name for name in stored)
 
 

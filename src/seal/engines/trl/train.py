@@ -22,7 +22,7 @@ from seal.engines.records import interface_gap, rollout_records, round_record
 from seal.engines.rundir import STATE, RunDirectory, read_state
 from seal.envs import make
 from seal.episodes import play_tasks
-from seal.errors import MissingError
+from seal.errors import ConfigError, MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.task import Environment, TaskSet
@@ -142,6 +142,7 @@ class _Run:
         self._record: dict[str, Any] = {}
         self._reliance: list[float | None] = []
         self._advantages: list[float] = []
+        self._rows_apart = False
 
     def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
@@ -179,6 +180,7 @@ class _Run:
             device=self.config.model.device,
             threads=self.config.model.threads,
         )
+        self._rows_apart = self._prove_padding(model)
         dialect = self.config.model.dialect
         self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
         self.chat.prove()
@@ -192,6 +194,19 @@ class _Run:
             checkpoints=self.directory.checkpoints,
         )
         self.accelerator = self.trainer.accelerator
+
+    def _prove_padding(self, model: PreTrainedModel) -> bool:
+        """Refuse what would be trained on wrong log-probabilities; whether rows of different length must stay apart."""
+        from seal.models.padding_proof import padding_fault, prove_length  # noqa: PLC0415 -- loads torch
+
+        prove_length(model, self.config.model.max_context)
+        fault = padding_fault(model)
+        if fault and self.config.update.micro_batch > 1:
+            raise ConfigError(
+                f"rollouts of different length cannot share a forward pass of {type(model).__name__}: {fault}; set "
+                "update.micro_batch = 1"
+            )
+        return bool(fault)
 
     @property
     def _dtype(self) -> str:
@@ -300,12 +315,13 @@ class _Run:
             return [None] * len(played.trajectories)
         from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
 
+        most = self.config.model.max_context * self.config.update.micro_batch
         with self.accelerator.autocast():
             return reliance_by_turn(
                 self.accelerator.unwrap_model(self.trainer.model),
                 played,
                 temperature=self.config.rollout.temperature,
-                micro_batch_tokens=self.config.model.max_context * self.config.update.micro_batch,
+                micro_batch_tokens=0 if self._rows_apart else most,
             )
 
     def _due(self, index: int) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from seal.engines.trl.rows import dropped, make_row, rewards_for_advantages, sco
 from seal.engines.trl.steps import exchange, places
 from seal.errors import StorageError
 from seal.loop import Round, State
+from seal.models.padding import positions_of, takes_positions
 from seal.tokens import TokenRow
 
 
@@ -105,6 +107,7 @@ class SealTrainer(GRPOTrainer):
             reward_funcs=verified_reward, rollout_func=lambda prompts, _trainer: self.play(prompts), **options
         )
         self.beta = args.beta = kl
+        self._takes_positions = takes_positions(self.accelerator.unwrap_model(self.model))
         if reference is not None:
             self.ref_model = self._prepared(reference)
         self.loop_state = state
@@ -227,7 +230,10 @@ class SealTrainer(GRPOTrainer):
         batch_size: int | None = None,
         **options: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Compute in chunks that are trimmed to their own longest row; shapes as TRL returns them, (B, C)."""
+        """Compute in chunks that are trimmed to their own longest row; shapes as TRL returns them, (B, C).
+
+        TRL pads prompts on the left and passes no positions; without them, absolute ones would count the padding.
+        """
         total = input_ids.size(0)
         size = batch_size or total
         prompt = input_ids.size(1) - logits_to_keep
@@ -239,7 +245,7 @@ class SealTrainer(GRPOTrainer):
             left = min(left, prompt - 1)
             right = max(right, prompt + 1)
             part, entropy, aux = super()._get_per_token_logps_and_entropies(
-                model,
+                partial(model, position_ids=positions_of(mask[:, left:right])) if self._takes_positions else model,
                 input_ids[start : start + size, left:right],
                 mask[:, left:right],
                 right - prompt,
