@@ -13,7 +13,8 @@ are encoded as ordinary text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,7 +62,8 @@ class ChatFormat:
         dialect: How calls are written and read.
         end_id: The id with which the template ends an assistant message.
         specials: The tokenizer's special tokens, longest first.
-        stop_ids: Ids that end a sample: `end_id` and the tokenizer's end-of-sequence token.
+        stop_ids: Ids that end a sample: `end_id`, the tokenizer's end-of-sequence token, and those of `closed_by`. The
+            turn ends with the one that was sampled, whichever it is: the template's own end does not follow it.
         opening: What the generation prompt adds to the header of an assistant message that stands in the history
             (an empty think block, for templates that open with one); usually empty.
 
@@ -102,6 +104,17 @@ class ChatFormat:
         self.end_id = self.special_id(self.end_text)
         eos = tokenizer.eos_token_id
         self.stop_ids: frozenset[int] = frozenset({self.end_id} | ({eos} if isinstance(eos, int) else set()))
+
+    def closed_by(self, stop_ids: Iterable[int]) -> ChatFormat:
+        """The same format for a model that ends its messages with these ids too.
+
+        Many do: Llama 3.1 ends a message that calls a built-in tool with `<|eom_id|>`, Qwen may end with `<|endoftext|>`.
+        """
+        if self.stop_ids.issuperset(stop_ids):
+            return self
+        other = copy(self)
+        other.stop_ids = self.stop_ids.union(stop_ids)
+        return other
 
     # -- contexts ------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class LocalPolicy:
         if chat is None:
             chat = ChatFormat(tokenizer)
             chat.prove()
-        self.chat = chat
+        self.chat = chat.closed_by(_stop_ids(model))
         self.name = name or str(model.config.name_or_path or type(model).__name__)
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
@@ -98,7 +98,7 @@ class LocalPolicy:
         self.batch_size = batch_size
         self.max_cached_tokens = max_cached_tokens
         self.seed = seed
-        self.stop_ids = chat.stop_ids | _stop_ids(model)
+        self.stop_ids = self.chat.stop_ids
         self._model = model
         self._memory: dict[int, tuple[weakref.ref[Conversation], Segment, list[int]]] = {}
         self._version = self._weights_version()
