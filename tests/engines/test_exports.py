@@ -1,4 +1,4 @@
-"""What a run writes down is what it trained: reloaded by transformers and PEFT alone, from every start (design/engine.md)."""
+"""What is written is what was trained: reloaded by transformers and PEFT alone, from every start (design/engine.md)."""
 
 from __future__ import annotations
 

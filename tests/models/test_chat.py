@@ -318,6 +318,34 @@ def test_thinking_turned_off_is_an_allowed_difference(tokenizer_for: Tokenizers)
     assert tokenizer.decode(chat.context_ids(conversation)).endswith("assistant\n<think>\n\n</think>\n\n")
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("enable_thinkin", r"template_options\.enable_thinkin: the chat template of .* did you mean 'enable_thinking'"),
+        ("reasoning_effort", "does not use 'reasoning_effort'; it uses: enable_thinking$"),
+        ("messages", "does not use 'messages'"),
+        ("content", "does not use 'content'"),  # set by the template itself
+        ("namespace", "does not use 'namespace'"),
+    ],
+)
+def test_a_template_option_that_the_template_does_not_use(option: str, message: str, tokenizer_for: Tokenizers) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ChatFormat(tokenizer_for("qwen3"), template_options={option: False})
+
+
+def test_what_templates_can_be_asked_for() -> None:
+    from seal.models.template import switches
+
+    effort = (  # in the shape of gpt-oss and of templates that mark what is generated
+        "{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}{%- endif %}"
+        "{%- for m in messages %}{% generation %}{{ bos_token + m.content + reasoning_effort }}{% endgeneration %}"
+        "{%- if loop.last %}{% break %}{%- endif %}{%- endfor %}{{ strftime_now('%Y') }}{{ raise_exception('x') }}"
+    )
+    assert switches(effort) == {"reasoning_effort", "bos_token"}
+    with pytest.raises(ConfigError, match="no valid Jinja"):
+        switches("{% if %}")
+
+
 def test_thoughts_stay_in_the_context_as_sampled(tokenizer_for: Tokenizers) -> None:
     tokenizer = tokenizer_for("qwen3")
     chat = ChatFormat(tokenizer)

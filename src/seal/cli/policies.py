@@ -15,7 +15,7 @@ from seal.cli.extras import needs
 from seal.cli.output import clean, stderr
 from seal.config import RunConfig
 from seal.engines.rundir import read_config
-from seal.errors import ConfigError, MissingError
+from seal.errors import ConfigError
 from seal.task import Environment, Policy, TaskSet
 
 
@@ -70,14 +70,19 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
     from seal.models.chat import ChatFormat  # noqa: PLC0415
     from seal.models.local import LocalPolicy  # noqa: PLC0415
 
-    _known(model, options, ("dialect", *_LOADING, *_keywords(LocalPolicy.__init__)))
+    _known(model, options, (*_CHAT, *_LOADING, *_keywords(LocalPolicy.__init__)))
     given = {**_as_trained(model), **options}
     loading = {key: given.pop(key) for key in _LOADING if key in given}
-    dialect = given.pop("dialect", "auto")
+    dialect, template_options = given.pop("dialect", "auto"), given.pop("template_options", {})
+    if not isinstance(template_options, dict):
+        raise ConfigError(
+            f"template_options must be a table such as {{enable_thinking=false}}, got {template_options!r}"
+        )
     with quiet():
         loaded, tokenizer = load_model(source, **loading)
-        chat = ChatFormat(tokenizer, None if dialect == "auto" else dialect)
-        chat.prove()
+        chat = ChatFormat(tokenizer, dialect, template_options=template_options)
+        for difference in chat.prove().differences:
+            _tell(f"chat template: {difference}")
         return LocalPolicy(
             loaded, tokenizer, **{"chat": chat, "temperature": temperature, "seed": seed, "name": model, **given}
         )
@@ -85,15 +90,18 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
 
 _LOADING = ("dtype", "device", "threads")
 """Options of `load_model`."""
+_CHAT = ("dialect", "template_options")
+"""Options of `ChatFormat`."""
 
 
 def _as_trained(model: str) -> dict[str, Any]:
-    """How a run's model was played in training: dialect and limits. Nothing for other models."""
+    """How a run's model was played in training: dialect, template and limits. Nothing for other models."""
     config = run_config(model)
     if config is None:
         return {}
     return {
         "dialect": config.model.dialect,
+        "template_options": dict(config.model.template_options),
         "max_context": config.model.max_context,
         "max_new_tokens": config.rollout.max_new_tokens,
     }

@@ -1,13 +1,13 @@
 """Adapters: merged into their base on the way in, and made whole again on the way out.
 
 A policy that starts from an adapter is the base with the adapter merged into its weights. What is trained on top of it
-must not forget that: an adapter that names the original base would lose the start. `Lineage` remembers what was merged, so
-that an export can be one adapter of both parts on the original base:
+must not forget that: an adapter that names the original base would lose the start. `Lineage` remembers what was
+merged, so that an export can be one adapter of both parts on the original base:
 
     W + s_0 B_0 A_0 + s_1 B_1 A_1 = W + [s_0 B_0, s_1 B_1] [A_0; A_1]
 
-(Hu et al. 2021, arXiv 2106.09685, eq 3). Where the merged adapter was more than that (DoRA, trained embeddings, biases, ...)
-there is no such sum, and an export holds the whole model.
+(Hu et al. 2021, arXiv 2106.09685, eq 3). Where the merged adapter was more than that (DoRA, trained embeddings,
+biases, ...) there is no such sum, and an export holds the whole model.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PREFIX = "base_model.model."
 
 _HARMLESS = frozenset(
     {
-        "peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
-        "runtime_config", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "lora_dropout",
-        "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "fan_in_fan_out",
+        "peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision",
+        "inference_mode", "runtime_config", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora",
+        "lora_dropout", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "fan_in_fan_out",
     }
 )  # fmt: skip
 """Settings of LoRA under which an adapter is still W + s B A, with s and its layers read from the model itself."""
@@ -94,7 +94,8 @@ def low_rank_updates(model: PeftModel, adapter: str = "default") -> dict[str, Up
     if not _is_plain(model.peft_config[adapter]):
         return None
     updates: dict[str, Update] = {}
-    for name, layer in model.base_model.model.named_modules():
+    tuner: Any = model.base_model
+    for name, layer in tuner.model.named_modules():
         if not isinstance(layer, LoraLayer):
             continue
         if adapter not in layer.lora_A:
@@ -147,20 +148,21 @@ def put_on(base: PreTrainedModel, where: Path, *, trainable: bool = False) -> tu
     return adapted, all(".lora_" in name for name in stored)
 
 
-def merged(adapted: PeftModel) -> PreTrainedModel:
+def merged(adapted: PeftModel) -> Any:
     """Merge an adapter into the weights below it: a model like one that never had an adapter.
 
     All of it can be trained again, and its configuration says whether the embeddings are still tied.
     """
-    model: Any = adapted.merge_and_unload()  # type: ignore[operator]  # checked in `put_on`
+    tuner: Any = adapted.base_model
+    model: Any = tuner.merge_and_unload()
     model.requires_grad_(True)
     into, out = model.get_input_embeddings(), model.get_output_embeddings()
     if out is not None and into.weight is not out.weight:
         _say_untied(model)
-    return model  # type: ignore[no-any-return]
+    return model
 
 
-def _embedding_rows(base: PreTrainedModel, stored: Mapping[str, Tensor]) -> int | None:
+def _embedding_rows(base: Any, stored: Mapping[str, Tensor]) -> int | None:
     """How many rows the embeddings in an adapter's file have, if other than the base's."""
     modules = {id(base.get_input_embeddings()), id(base.get_output_embeddings())}
     names = {name for name, module in base.named_modules() if id(module) in modules}
@@ -226,7 +228,7 @@ def save_whole(model: PeftModel, target: Path) -> None:
 def _merged_weights(base: Any) -> Iterator[tuple[str, Tensor]]:
     from peft.tuners.lora import LoraLayer  # noqa: PLC0415 -- optional
 
-    layers = {name: layer for name, layer in base.named_modules() if isinstance(layer, LoraLayer)}
+    layers: dict[str, Any] = {name: layer for name, layer in base.named_modules() if isinstance(layer, LoraLayer)}
     for name, tensor in base.state_dict().items():
         owner, found, leaf = name.rpartition(".base_layer.")
         if found and owner in layers:

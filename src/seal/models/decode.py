@@ -216,8 +216,8 @@ class Forward:
         """
         if not hasattr(out, self._cache_name):
             raise ConfigError(
-                f"{type(self.model).__name__} returns no cache that transformers' others could be exchanged for, and cannot "
-                "be sampled from here; use another architecture, or serve the model and name it as openai:MODEL@URL"
+                f"{type(self.model).__name__} returns no cache of transformers' common kind and cannot be sampled from "
+                "here; use another architecture, or serve the model and name it as openai:MODEL@URL"
             )
         return getattr(out, self._cache_name)
 

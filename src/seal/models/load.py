@@ -96,7 +96,7 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
     Fetches and converts on first use where that is needed. A run's directory stands for its best checkpoint.
 
     Raises:
-        MissingError: If it looks like a path and nothing is there, or the directory holds no model, or a run has none yet.
+        MissingError: If it looks like a path and nothing is there, or there is no model in the directory, or none yet.
         ConfigError: If a directory holds several GGUF files.
     """
     if source == "pocket":

@@ -32,8 +32,8 @@ class LocalPolicy:
 
     Keys and values stay in memory from turn to turn and are freed with their conversation; what several contexts begin
     with is computed once. Memory is forgotten by itself when the weights change in place. Models whose layers keep
-    something else than plain attention are read anew each turn, and one at a time if padding would change what they say;
-    `note` says why.
+    something else than plain attention are read anew each turn, and one at a time if padding would change what they
+    say; `note` says why.
 
     Args:
         model: A causal language model; left in the mode (training or evaluation) in which it came.

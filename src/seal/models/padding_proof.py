@@ -1,13 +1,13 @@
 """Whether a model's log-probabilities depend on padding or on what comes later, tried on the model itself.
 
-Rows of different length share a forward pass: padded on the left by the trainer and by decoding without kept memory, on
-the right when log-probabilities are scored. Positions are passed explicitly, which is all that absolute positions and RoPE
-need. Whether that is enough for a given architecture is not a matter of faith: a few tokens are read alone and beside a
-longer row, and must get the same log-probabilities.
+Rows of different length share a forward pass: padded on the left by the trainer and by decoding without kept memory,
+on the right when log-probabilities are scored. Positions are passed explicitly, which is all that absolute positions
+and RoPE need. Whether that is enough for a given architecture is not a matter of faith: a few tokens are read alone and
+beside a longer row, and must get the same log-probabilities.
 
-RoPE whose frequencies follow the longest text so far is another matter: beyond the original context of a `longrope` model a
-token that was sampled early is scored with other frequencies later, whatever is padded. (`dynamic` begins to follow at
-`max_position_embeddings`, where the policy's contexts end.)
+RoPE whose frequencies follow the longest text so far is another matter: beyond the original context of a `longrope`
+model a token that was sampled early is scored with other frequencies later, whatever is padded. (`dynamic` begins to
+follow at `max_position_embeddings`, where the policy's contexts end.)
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def prove_length(model: PreTrainedModel, max_context: int) -> None:
     rope = getattr(config, "rope_parameters", None) or {}
     original = rope.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
     raise ConfigError(
-        f"{type(model).__name__} scores early tokens otherwise once a text reaches {longest} tokens (by {gap:.2g} nats on a "
-        f"probe; RoPE of the type {rope.get('rope_type', 'unknown')!r}), so what was sampled cannot be scored again; set "
-        f"model.max_context to at most {original or 'the context that it was first trained with'}"
+        f"{type(model).__name__} scores early tokens otherwise once a text reaches {longest} tokens (by {gap:.2g} nats "
+        f"on a probe; RoPE of the type {rope.get('rope_type', 'unknown')!r}), so what was sampled cannot be scored "
+        f"again; set model.max_context to at most {original or 'the context that it was first trained with'}"
     )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from seal.engines.trl.trainer import SealTrainer
     from seal.models.adapters import Lineage
     from seal.models.chat import ChatFormat
+    from seal.models.chat_proof import ChatProof
     from seal.models.local import LocalPolicy
 
 _Part = TypeVar("_Part")
@@ -109,6 +110,7 @@ class _Run:
     tokenizer: PreTrainedTokenizerBase
     lineage: Lineage
     chat: ChatFormat
+    proof: ChatProof
 
     def __init__(
         self,
@@ -163,6 +165,8 @@ class _Run:
                 self.measured.before = summarise(self._validate()).to_json()
             if self.test is not None:
                 self.measured.held_out_before = self._test("before")
+        if self.main:
+            write_json(self.directory.path / "chat.json", self.chat.described(self.proof))
         self.measured.seconds += perf_counter() - self._round_started
         self._round_started = perf_counter()
         self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
@@ -181,9 +185,12 @@ class _Run:
             threads=self.config.model.threads,
         )
         self._rows_apart = self._prove_padding(model)
-        dialect = self.config.model.dialect
-        self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
-        self.chat.prove()
+        self.chat = ChatFormat(
+            self.tokenizer, self.config.model.dialect, template_options=self.config.model.template_options
+        )
+        self.proof = self.chat.prove()
+        for difference in self.proof.differences:
+            self.reporter.note(f"chat template: {difference}")
         self.trainer = build_trainer(
             self.config,
             model,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from trl.models import prepare_deepspeed, prepare_fsdp
+from trl.models.utils import prepare_deepspeed, prepare_fsdp
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model, split_tensor_dict
 
