@@ -238,6 +238,24 @@ def test_an_adapter_with_a_longer_vocabulary(base, run, tmp_path) -> None:
     assert torch.allclose(logprobs(reload(best)), said[-1], atol=1e-5)
 
 
+def test_gpt2_whose_layers_are_stored_transposed(base, run, tmp_path) -> None:
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 400, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512, "initializer_range": 0.2}
+    GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None)).save_pretrained(tmp_path / "base")
+    AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path / "base")
+    source = tmp_path / "base"
+    for name in ("first", "second"):
+        began = logprobs(starting_policy(source))
+        directory, _, said = run(tmp_path / name, source, "lora.enabled=true", "update.kl=0.001")
+        best = directory / "checkpoints" / "best"
+        assert kind(best) == "adapter"
+        assert (said[-1] - began).abs().max() > 0.01
+        assert torch.allclose(logprobs(reload(best)), said[-1], atol=1e-5)
+        source = directory
+
+
 def test_a_run_that_starts_from_an_adapter_can_be_resumed(starts, run, tmp_path) -> None:
     import shutil
 

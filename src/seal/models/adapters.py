@@ -104,8 +104,10 @@ def low_rank_updates(model: PeftModel, adapter: str = "default") -> dict[str, Up
             continue
         if not isinstance(layer, Linear):
             return None
-        a, b = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
-        updates[name] = Update(a.detach().float().cpu(), b.detach().float().cpu() * layer.scaling[adapter])
+        first: Any = layer.lora_A[adapter]
+        second: Any = layer.lora_B[adapter]
+        a, b = first.weight.detach().float().cpu(), second.weight.detach().float().cpu()
+        updates[name] = Update(a, b * layer.scaling[adapter])
     return updates
 
 
