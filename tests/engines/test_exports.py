@@ -170,7 +170,13 @@ def test_an_export_is_what_was_trained(start, trained, kl, starts, run, tmp_path
     if kl:  # the reference is the policy that training starts from, adapter included
         assert rounds[0]["update"]["kl"] == pytest.approx(0, abs=1e-6)
         assert rounds[1]["update"]["kl"] > 1e-6
-    assert torch.allclose(logprobs(load_model(str(last_checkpoint(directory))).model), said[-1], atol=1e-5)
+    last = last_checkpoint(directory)
+    assert torch.allclose(logprobs(load_model(str(last)).model), said[-1], atol=1e-5)
+    if trained == "LoRA" and start in ("adapter", "LoRA run"):
+        from peft import AutoPeftModelForCausalLM
+
+        with pytest.raises(OSError, match=r"adapter_config\.json"):  # rather than a model without its start
+            AutoPeftModelForCausalLM.from_pretrained(last)
 
 
 ODD = {

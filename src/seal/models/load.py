@@ -193,9 +193,10 @@ def _load_adapter(
         adapted, only_adapter = put_on(base, where, trainable=trainable)
         lineage = lineage.followed_by(low_rank_updates(adapted) if only_adapter else None)
         model: Any = adapted if trainable else merged(adapted)
-    # An adapter on this one is built on this very directory: PEFT reads the first of the two names.
+    # PEFT writes this name into the checkpoints of an adapter that is trained on top. We follow it; PEFT alone stops at
+    # a file, where by the directory's name it would load one adapter over the other.
     if not trainable:
-        model.name_or_path = str(where.resolve())
+        model.name_or_path = str((where / _ADAPTER).resolve())
     model.config._name_or_path = str(where)
     return LoadedModel(model.eval(), tokenizer), lineage
 
@@ -206,6 +207,8 @@ def _below(where: Path, progress: Callable[[str], None] | None) -> tuple[Path | 
     base, revision = settings.get("base_model_name_or_path"), settings.get("revision")
     if not isinstance(base, str) or not base:
         raise DataError(f"{where / _ADAPTER} names no base model (base_model_name_or_path)")
+    if Path(base).name == _ADAPTER:
+        base = str(Path(base).parent)
     try:
         found = model_directory(base, progress=progress)
     except MissingError as error:
