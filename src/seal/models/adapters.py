@@ -23,7 +23,7 @@ from torch import Tensor
 from seal.errors import DataError
 
 if TYPE_CHECKING:
-    from peft import LoraConfig, PeftModel
+    from peft import PeftModel
     from transformers import PreTrainedModel
 
 _PREFIX = "base_model.model."
@@ -247,6 +247,7 @@ def _save_updates(model: PeftModel, lineage: Lineage, updates: Mapping[str, Upda
     from peft import LoraConfig  # noqa: PLC0415 -- optional
     from safetensors.torch import save_file  # noqa: PLC0415 -- with transformers
 
+    trained: Any = model.peft_config["default"]
     rank = max(update.a.shape[0] for update in updates.values())
     names = [name for name, _ in model.get_base_model().named_modules() if ".base_layer" not in name]
     config = LoraConfig(
@@ -257,7 +258,7 @@ def _save_updates(model: PeftModel, lineage: Lineage, updates: Mapping[str, Upda
         r=rank,
         lora_alpha=rank,
         target_modules=_short(updates, names),
-        fan_in_fan_out=_trained_config(model).fan_in_fan_out,
+        fan_in_fan_out=trained.fan_in_fan_out,
     )
     tensors: dict[str, Tensor] = {}
     for name, update in updates.items():
@@ -267,11 +268,6 @@ def _save_updates(model: PeftModel, lineage: Lineage, updates: Mapping[str, Upda
     target.mkdir(parents=True, exist_ok=True)
     save_file(tensors, target / "adapter_model.safetensors", metadata={"format": "pt"})
     config.save_pretrained(str(target))
-
-
-def _trained_config(model: PeftModel) -> LoraConfig:
-    config: Any = model.peft_config["default"]
-    return config  # type: ignore[no-any-return]
 
 
 def _short(wanted: Mapping[str, Update], names: list[str]) -> list[str]:

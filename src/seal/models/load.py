@@ -45,14 +45,15 @@ def load_model(
 
     Args:
         source: One of
-            a directory with a model, with an adapter (merged into its base model), or with one GGUF file;
+            a directory with a model, with an adapter (put on its base model), or with one GGUF file;
             a run's directory (its best checkpoint);
             a GGUF file; `pocket` (ships with SEAL); `smollm2` (fetched once, 93 MB);
             `package:NAME` (the GGUF file of an installed package); a hub id such as `Qwen/Qwen2.5-7B-Instruct`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, elsewhere what the checkpoint says.
         device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`: a GPU if there is one.
         threads: CPU threads for torch; None leaves torch's choice.
-        trainable: Keep a LoRA adapter apart and trainable, instead of merging it into the weights.
+        trainable: Keep an adapter apart and trainable. Otherwise it is merged into the weights if they are float32; in
+            16-bit weights a small update would be rounded away, so there it stays apart too.
         progress: Told in words of anything slow.
 
     Returns:
@@ -64,19 +65,26 @@ def load_model(
         MissingError: If there is nothing at `source`, or a package that it needs is not installed.
         DataError: If what is there cannot be read.
     """
-    return load_start(source, dtype=dtype, device=device, threads=threads, trainable=trainable, progress=progress)[0]
+    place = _ready(dtype, device, threads)
+    where = model_directory(source, progress=progress)
+    return _load_any(where, dtype, place, trainable=trainable, progress=progress)[0]
 
 
 def load_start(
-    source: str,
-    *,
-    dtype: str = "auto",
-    device: str = "auto",
-    threads: int | None = None,
-    trainable: bool = False,
-    progress: Callable[[str], None] | None = None,
+    source: str, *, dtype: str = "auto", device: str = "auto", threads: int | None = None
 ) -> tuple[LoadedModel, Lineage]:
-    """`load_model`, and what was merged into what: an export of what is trained on it must not lose that."""
+    """Load the policy that training starts from, every adapter merged into the weights.
+
+    Options and errors are those of `load_model`.
+
+    Returns:
+        The model, and what was merged into what: an export of what is trained on it must not lose that.
+    """
+    place = _ready(dtype, device, threads)
+    return _load_any(model_directory(source), dtype, place, merge=True)
+
+
+def _ready(dtype: str, device: str, threads: int | None) -> torch.device:
     if dtype not in _DTYPES:
         raise ConfigError(f"dtype is {dtype!r}; expected one of: {', '.join(_DTYPES)}")
     import torch  # noqa: PLC0415 -- heavy
@@ -85,9 +93,7 @@ def load_start(
         if threads < 1:
             raise ConfigError(f"threads is {threads}; expected at least 1")
         torch.set_num_threads(threads)
-    place = _device(device)
-    where = model_directory(source, progress=progress)
-    return _load_any(where, dtype, place, trainable=trainable, progress=progress)
+    return _device(device)
 
 
 def model_directory(source: str, *, progress: Callable[[str], None] | None = None) -> Path | str:
@@ -143,11 +149,12 @@ def _load_any(
     device: torch.device,
     *,
     trainable: bool = False,
+    merge: bool = False,
     revision: str | None = None,
-    progress: Callable[[str], None] | None,
+    progress: Callable[[str], None] | None = None,
 ) -> tuple[LoadedModel, Lineage]:
     if isinstance(where, Path) and (where / _ADAPTER).is_file():
-        return _load_adapter(where, dtype, device, trainable=trainable, progress=progress)
+        return _load_adapter(where, dtype, device, trainable=trainable, merge=merge, progress=progress)
     from seal.models.adapters import Lineage  # noqa: PLC0415 -- loads torch
 
     base = str(where.resolve()) if isinstance(where, Path) else where
@@ -172,7 +179,13 @@ def _load(where: Path | str, dtype: str, device: torch.device, revision: str | N
 
 
 def _load_adapter(
-    where: Path, dtype: str, device: torch.device, *, trainable: bool, progress: Callable[[str], None] | None
+    where: Path,
+    dtype: str,
+    device: torch.device,
+    *,
+    trainable: bool,
+    merge: bool,
+    progress: Callable[[str], None] | None,
 ) -> tuple[LoadedModel, Lineage]:
     """Load what the adapter is built on, which may be another adapter, and put it on that."""
     if find_spec("peft") is None:
@@ -183,7 +196,7 @@ def _load_adapter(
     from seal.models.padding import set_padding  # noqa: PLC0415 -- with transformers
 
     below, revision = _below(where, progress)
-    (base, tokenizer), lineage = _load_any(below, dtype, device, revision=revision, progress=progress)
+    (base, tokenizer), lineage = _load_any(below, dtype, device, merge=True, revision=revision, progress=progress)
     with _reading(where), warnings.catch_warnings():
         # peft asks transformers for a property by its old name.
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
@@ -192,10 +205,11 @@ def _load_adapter(
             set_padding(base, tokenizer)
         adapted, only_adapter = put_on(base, where, trainable=trainable)
         lineage = lineage.followed_by(low_rank_updates(adapted) if only_adapter else None)
-        model: Any = adapted if trainable else merged(adapted)
+        apart = trainable or not (merge or base.dtype.itemsize > 2)
+        model: Any = adapted if apart else merged(adapted)
     # PEFT writes this name into the checkpoints of an adapter that is trained on top. We follow it; PEFT alone stops at
     # a file, where by the directory's name it would load one adapter over the other.
-    if not trainable:
+    if not apart:
         model.name_or_path = str((where / _ADAPTER).resolve())
     model.config._name_or_path = str(where)
     return LoadedModel(model.eval(), tokenizer), lineage
