@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import letter
+from engines import runs
 from seal.config import load_config
 from seal.errors import DataError, MissingError
 
@@ -17,14 +17,9 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # peft's own
 
 BASE = (
-    "environment.name=letter",
-    "model.dialect=even",
-    "model.max_context=512",
-    "model.threads=1",
+    *runs.BASE,
     "lora.r=2",
     "rollout.rounds=2",
-    "rollout.prompts=2",
-    "rollout.group_size=4",
     "rollout.max_new_tokens=4",
     "update.learning_rate=0.02",
     "update.micro_batch=4",
@@ -34,19 +29,6 @@ BASE = (
 )
 IDS = [[5, 60, 7, 200, 31, 9, 118, 64, 77, 3], [9, 9, 41, 300, 12, 250, 8, 8, 19, 111]]
 STARTS = ("base", "adapter", "merged", "full run", "LoRA run")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _registered():
-    import seal.envs
-    import seal.parse
-
-    names, dialects = dict(seal.envs.BUILT_IN), seal.parse.DIALECTS
-    letter.register()
-    yield
-    seal.envs.BUILT_IN.clear()
-    seal.envs.BUILT_IN.update(names)
-    seal.parse.DIALECTS = dialects
 
 
 def logprobs(model):
@@ -99,12 +81,8 @@ def run():
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory, tokenizer_for, model_for) -> Path:
-    place = tmp_path_factory.mktemp("base")
-    tokenizer = tokenizer_for("chatml")
-    model_for(len(tokenizer), positions=512).save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    return place
+def base(model_dir) -> Path:
+    return model_dir
 
 
 def adapt(base: Path, place: Path, seed: int = 1, **settings) -> Path:

@@ -13,6 +13,7 @@ import pytest
 
 import letter
 from engines.runs import BASE, rounds, same, timeless, weights
+from seal.config import load_config
 from seal.engines.rundir import STATE
 from seal.errors import ConfigError, MissingError
 from seal.trace import read_traces

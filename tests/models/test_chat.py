@@ -334,7 +334,7 @@ def test_a_template_option_that_the_template_does_not_use(option: str, message: 
 
 
 def test_what_templates_can_be_asked_for() -> None:
-    from seal.models.template import switches
+    from seal.models.template_options import switches
 
     effort = (  # in the shape of gpt-oss and of templates that mark what is generated
         "{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}{%- endif %}"

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from seal.errors import ConfigError
-from seal.models.template import check_options
+from seal.models.template_options import check_options
 from seal.parse import Dialect, detect, dialect, tool_object
 from seal.task import Conversation, Message
 from seal.types import Generation, StepTokens, StopReason, ToolSpec

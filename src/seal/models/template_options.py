@@ -71,4 +71,6 @@ def check_options(options: Iterable[str], template: str, specials: Iterable[str]
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; it uses: {', '.join(known) or 'none'}"
-            raise ConfigError(f"template_options.{option}: the chat template of {name} does not use {option!r}{hint}")
+            raise ConfigError(
+                f"model.template_options.{option}: the chat template of {name} does not use {option!r}{hint}"
+            )
