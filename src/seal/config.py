@@ -63,10 +63,13 @@ class ModelConfig:
     """`[model]`: the policy.
 
     Attributes:
-        source: A directory, a hub id, `smollm2`, or `package:NAME` (see `seal.models.load`).
+        source: A model's or an adapter's directory, that of a run, a hub id, `smollm2`, or `package:NAME` (see
+            `seal.models.load`).
         dtype: Of the computation. Weights that are trained stay in float32; the others (under LoRA) are kept in it.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
         dialect: How tool calls are written: `auto` (from the chat template), `hermes`, `llama3`, `pythonic`.
+        template_options: Variables of the chat template, in training and evaluation alike:
+            `{ enable_thinking = false }` keeps Qwen3 and its kin from thinking. Names that it does not use are refused.
         max_context: Tokens; an episode that would outgrow it ends.
         threads: CPU threads for torch; None leaves torch's choice.
         trust_remote_code: Run Python code that comes with a model. It can do all that you can; nobody asks again.
@@ -76,6 +79,7 @@ class ModelConfig:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
     dialect: str = "auto"
+    template_options: Mapping[str, Any] = field(default_factory=dict)
     max_context: Annotated[int, Range(1, 100_000_000)] = 8192
     threads: Annotated[int | None, Range(1, 1024)] = None
     trust_remote_code: bool = False

@@ -10,9 +10,9 @@ import pytest
 
 from cli_support import Seal
 from fakes import Scripted, call, good, say
-from seal.cli.policies import checkpoint
 from seal.errors import InfrastructureFailure, MissingError
 from seal.interface import showing
+from seal.models.load import model_directory
 from seal.task import Conversation, Policy
 from seal.trace import read_traces, write_json
 from seal.types import Generation
@@ -189,11 +189,11 @@ def test_a_run_directory_stands_for_its_best_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     (tmp_path / "run" / "config.toml").write_text("")
     with pytest.raises(MissingError, match=r"no checkpoints/best yet"):
-        checkpoint(str(tmp_path / "run"))
+        model_directory(str(tmp_path / "run"))
     (tmp_path / "run" / "checkpoints" / "best").mkdir()
-    assert checkpoint(str(tmp_path / "run")) == str(tmp_path / "run" / "checkpoints" / "best")
-    assert checkpoint("smollm2") == "smollm2"
-    assert checkpoint("Qwen/Qwen2.5-0.5B-Instruct") == "Qwen/Qwen2.5-0.5B-Instruct"
+    (tmp_path / "run" / "checkpoints" / "best" / "config.json").write_text("{}")
+    assert model_directory(str(tmp_path / "run")) == tmp_path / "run" / "checkpoints" / "best"
+    assert model_directory("Qwen/Qwen2.5-0.5B-Instruct") == "Qwen/Qwen2.5-0.5B-Instruct"
 
 
 def test_a_run_is_tested_in_the_environment_it_was_trained_in(seal: Seal, play: Any, tmp_path: Path) -> None:

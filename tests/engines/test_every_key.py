@@ -38,6 +38,7 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "model.dtype": ("bfloat16", ()),
     "model.device": ("cuda:99", ()),
     "model.dialect": ("hermes", ()),
+    "model.template_options": ("{ enable_thinking = false }", ()),  # chatml has no such switch
     "model.max_context": ("80", ()),
     "model.threads": ("2", ()),
     "lora.enabled": ("true", ()),

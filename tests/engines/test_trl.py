@@ -14,6 +14,7 @@ import pytest
 
 import letter
 from engines.runs import BASE, rounds, same, timeless, weights
+from seal.config import load_config
 from seal.engines.checkpoints import STATE
 from seal.errors import ConfigError, DataError, MissingError
 from seal.trace import read_traces
@@ -253,3 +254,56 @@ def test_a_tracker_that_is_not_installed(run, monkeypatch) -> None:
 def test_too_few_tasks_for_a_round(run) -> None:
     with pytest.raises(ConfigError, match="a round needs 10 different tasks"):
         run("rollout.prompts=10", "update.micro_batch=1")
+
+
+@pytest.fixture
+def thinking_model(tmp_path, tokenizer_for, model_for) -> Path:
+    tokenizer = tokenizer_for("qwen3")
+    model_for(len(tokenizer), positions=512).save_pretrained(tmp_path / "thinking")
+    tokenizer.save_pretrained(tmp_path / "thinking")
+    return tmp_path / "thinking"
+
+
+def test_thinking_is_switched_off_in_training_and_evaluation_alike(
+    tmp_path, thinking_model, tokenizer_for, capsys
+) -> None:
+    from seal.cli.policies import policy_for
+    from seal.engines.progress import Silent
+    from seal.engines.trl import train
+    from seal.envs import make
+    from seal.evaluate import evaluate
+
+    class Told(Silent):
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    told, directory, tokenizer = Told(), tmp_path / "run", tokenizer_for("qwen3")
+    overrides = [*BASE, f"model.source={thinking_model}", "rollout.rounds=1", "evaluation.every=0"]
+    off = "model.template_options.enable_thinking=false"
+    train(load_config(None, [*overrides, off]), directory, reporter=told)
+    opening = "<think>\n\n</think>\n\n"
+    described = json.loads((directory / "chat.json").read_text())
+    assert described["template_options"] == {"enable_thinking": False}
+    assert described["opens_with"] == opening
+    assert len(described["differences"]) == 2
+    assert told.notes == [f"chat template: {text}" for text in described["differences"]]
+
+    environment = make("letter")
+    tasks = environment.tasks("validation").take(1)
+    for options, expected in (({}, True), ({"template_options": {}}, False)):
+        capsys.readouterr()
+        policy = policy_for(str(directory), environment, tasks, temperature=0.0, options=options)
+        (pair,) = evaluate(environment, tasks, policy, seed=0)
+        text = tokenizer.decode(pair[0].turns[0].steps[0].generation.tokens.shown)
+        assert text.endswith(opening) is expected
+        assert ("the generation prompt opens with" in capsys.readouterr().err) is expected
+    first = next(read_traces(directory / "traces" / "round-0000.jsonl")).trajectory
+    assert tokenizer.decode(first.turns[0].steps[0].generation.tokens.shown).endswith(opening)
+
+    with pytest.raises(ConfigError, match=r"template_options\.enable_thoughts: .* did you mean 'enable_thinking'"):
+        train(load_config(None, [*overrides, "model.template_options.enable_thoughts=false"]), tmp_path / "other")
+    with pytest.raises(ConfigError, match="template_options must be a table"):
+        policy_for(str(directory), environment, tasks, temperature=0.0, options={"template_options": "off"})

@@ -15,7 +15,7 @@ from seal.task import Conversation, Message
 from seal.types import Generation, StepTokens, StopReason, ToolCall, ToolSpec
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
     Tokenizers = Callable[..., PreTrainedTokenizerFast]
 
@@ -114,6 +114,46 @@ def test_any_stop_id_closes_the_turn(tokenizer_for: Tokenizers) -> None:
     conversation.messages.append(_user("Go on"))
     assert chat.context_ids(conversation)[0] != chat.end_id
     assert tokenizer.decode(chat.context_ids(conversation)).startswith("\n<|im_start|>user")
+
+
+@pytest.mark.parametrize(
+    ("style", "stop"), [("llama31", "<|eom_id|>"), ("qwen25", "<|endoftext|>"), ("gemma", "<|endoftext|>")]
+)
+def test_a_turn_ends_with_the_stop_that_the_model_sampled(
+    style: str, stop: str, tokenizer_for: Tokenizers, model_for: Callable[..., LlamaForCausalLM]
+) -> None:
+    """Llama 3.1 calls built-in tools with `<|eom_id|>`: its template writes no `<|eot_id|>` behind that."""
+    from seal.models.local import LocalPolicy
+
+    tokenizer = tokenizer_for(style)
+    chat = ChatFormat(tokenizer)
+    (other,) = tokenizer.encode(stop, add_special_tokens=False)
+    assert other not in chat.stop_ids or tokenizer.eos_token == stop
+    model = model_for(len(tokenizer), seed=5)
+    model.generation_config.eos_token_id = [other, chat.end_id]
+    policy = LocalPolicy(model, tokenizer, chat=chat, max_new_tokens=4)
+    assert policy.stop_ids >= {other, chat.end_id}
+    for end, follows in ((other, ""), (chat.end_id, ""), (None, chat.end_text)):
+        conversation = Conversation((), (), [_user("Copy it.")])
+        _sampled(policy.chat, conversation, "a call", end=end)
+        conversation.messages.append(_tool("done"))
+        whole = policy.chat.history_ids(conversation) + list(policy.chat.context_ids(conversation))
+        text = tokenizer.decode(whole).split("a call")[1]
+        start = {"llama31": "<|start_header_id|>ipython"}.get(style, "\n<|im_start|>user")
+        assert text.startswith((tokenizer.decode([end]) if end is not None else follows) + start)
+
+
+def test_messages_in_channels_are_refused(tokenizer_for: Tokenizers) -> None:
+    """In the shape of gpt-oss: an end-of-message token ends a channel, not the turn, and calls end with another one."""
+    import copy
+
+    tokenizer = copy.deepcopy(tokenizer_for("chatml"))
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + ('<|channel|>final' if m.role == 'assistant' else '')"
+        " + '<|message|>' + m.content + '<|im_end|>' }}{% endfor %}{{ '<|im_start|>assistant' }}"
+    )
+    with pytest.raises(ConfigError, match="cannot be appended to"):
+        ChatFormat(tokenizer, "hermes").prove()
 
 
 def test_calls_are_read_from_the_sample(tokenizer_for: Tokenizers) -> None:
@@ -276,6 +316,34 @@ def test_thinking_turned_off_is_an_allowed_difference(tokenizer_for: Tokenizers)
     assert any("opens with" in text for text in chat.prove().differences)
     conversation = Conversation((), (), [_user("Hi")])
     assert tokenizer.decode(chat.context_ids(conversation)).endswith("assistant\n<think>\n\n</think>\n\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("enable_thinkin", r"template_options\.enable_thinkin: the chat template of .* did you mean 'enable_thinking'"),
+        ("reasoning_effort", "does not use 'reasoning_effort'; it uses: enable_thinking$"),
+        ("messages", "does not use 'messages'"),
+        ("content", "does not use 'content'"),  # set by the template itself
+        ("namespace", "does not use 'namespace'"),
+    ],
+)
+def test_a_template_option_that_the_template_does_not_use(option: str, message: str, tokenizer_for: Tokenizers) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ChatFormat(tokenizer_for("qwen3"), template_options={option: False})
+
+
+def test_what_templates_can_be_asked_for() -> None:
+    from seal.models.template_options import switches
+
+    effort = (  # in the shape of gpt-oss and of templates that mark what is generated
+        "{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}{%- endif %}"
+        "{%- for m in messages %}{% generation %}{{ bos_token + m.content + reasoning_effort }}{% endgeneration %}"
+        "{%- if loop.last %}{% break %}{%- endif %}{%- endfor %}{{ strftime_now('%Y') }}{{ raise_exception('x') }}"
+    )
+    assert switches(effort) == {"reasoning_effort", "bos_token"}
+    with pytest.raises(ConfigError, match="no valid Jinja"):
+        switches("{% if %}")
 
 
 def test_thoughts_stay_in_the_context_as_sampled(tokenizer_for: Tokenizers) -> None:

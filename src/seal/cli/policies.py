@@ -14,10 +14,9 @@ from rich.text import Text
 from seal.cli.extras import needs
 from seal.cli.output import clean, stderr
 from seal.config import RunConfig
-from seal.engines.checkpoints import BEST
+from seal.engines.checkpoints import prove_export
 from seal.engines.rundir import read_config
-from seal.engines.whole import unseal_directory
-from seal.errors import ConfigError, DataError, MissingError
+from seal.errors import ConfigError
 from seal.task import Environment, Policy, TaskSet
 
 
@@ -64,22 +63,29 @@ def policy_for(
 
 
 def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, Any]) -> Policy:
-    from seal.models.load import load_model, model_directory  # noqa: PLC0415 -- only where it is played
+    from seal.models.load import is_run, load_model, model_directory  # noqa: PLC0415 -- only where it is played
 
     # Before torch is imported, which takes seconds: a wrong path is told at once.
-    source = str(model_directory(checkpoint(model), progress=_tell))
+    source = str(model_directory(model, progress=_tell))
+    if is_run(Path(model)):
+        prove_export(Path(model))
     from seal.engines.trl.build import quiet  # noqa: PLC0415 -- loads torch, as does all below
     from seal.models.chat import ChatFormat  # noqa: PLC0415
     from seal.models.local import LocalPolicy  # noqa: PLC0415
 
-    _known(model, options, ("dialect", *_LOADING, *_keywords(LocalPolicy.__init__)))
+    _known(model, options, (*_CHAT, *_LOADING, *_keywords(LocalPolicy.__init__)))
     given = {**_as_trained(model), **options}
     loading = {key: given.pop(key) for key in _LOADING if key in given}
-    dialect = given.pop("dialect", "auto")
+    dialect, template_options = given.pop("dialect", "auto"), given.pop("template_options", {})
+    if not isinstance(template_options, dict):
+        raise ConfigError(
+            f"template_options must be a table such as {{enable_thinking=false}}, got {template_options!r}"
+        )
     with quiet():
         loaded, tokenizer = load_model(source, **loading)
-        chat = ChatFormat(tokenizer, None if dialect == "auto" else dialect)
-        chat.prove()
+        chat = ChatFormat(tokenizer, dialect, template_options=template_options)
+        for difference in chat.prove().differences:
+            _tell(f"chat template: {difference}")
         return LocalPolicy(
             loaded, tokenizer, **{"chat": chat, "temperature": temperature, "seed": seed, "name": model, **given}
         )
@@ -87,15 +93,18 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
 
 _LOADING = ("dtype", "device", "threads", "trust_remote_code")
 """Options of `load_model`."""
+_CHAT = ("dialect", "template_options")
+"""Options of `ChatFormat`."""
 
 
 def _as_trained(model: str) -> dict[str, Any]:
-    """How a run's model was played in training: dialect and limits. Nothing for other models."""
+    """How a run's model was played in training: dialect, template and limits. Nothing for other models."""
     config = run_config(model)
     if config is None:
         return {}
     return {
         "dialect": config.model.dialect,
+        "template_options": dict(config.model.template_options),
         "max_context": config.model.max_context,
         "max_new_tokens": config.rollout.max_new_tokens,
     }
@@ -118,31 +127,8 @@ def _known(model: str, options: Mapping[str, Any], known: Sequence[str]) -> None
             raise ConfigError(f"--model {model} has no option {option!r}{hint}")
 
 
-def checkpoint(model: str) -> str:
-    """The best checkpoint, if the text is a run directory; else the text itself.
-
-    Raises:
-        MissingError: If the run has no checkpoint yet.
-        DataError: If it is not what was written.
-    """
-    if run_config(model) is None:
-        return model
-    best = Path(model) / "checkpoints" / "best"
-    if not best.is_dir():
-        raise MissingError(f"the run in {model} has no checkpoints/best yet; finish it with seal train --resume")
-    if (best / BEST).is_file():
-        try:
-            unseal_directory(best, BEST)
-        except DataError as error:
-            raise DataError(
-                f"the best checkpoint of {model} is damaged: {error}. To evaluate it as it is: --model {best}"
-            ) from error
-    return str(best)
-
-
 def run_config(model: str) -> RunConfig | None:
     """The configuration of the run, if the text is a run directory."""
-    path = Path(model)
-    if not (path / "checkpoints").is_dir() or not (path / "config.toml").is_file():
-        return None
-    return read_config(path)
+    from seal.models.load import is_run  # noqa: PLC0415 -- with its neighbours
+
+    return read_config(Path(model)) if is_run(Path(model)) else None

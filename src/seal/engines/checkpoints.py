@@ -47,6 +47,21 @@ class Resumed:
     notes: tuple[str, ...] = ()
 
 
+def prove_export(run: Path) -> None:
+    """Prove that a run's `checkpoints/best` is what was written, if it says so; old runs say nothing.
+
+    Raises:
+        DataError: If it is damaged.
+    """
+    best = run / "checkpoints" / "best"
+    if not (best / BEST).is_file():
+        return
+    try:
+        unseal_directory(best, BEST)
+    except DataError as error:
+        raise DataError(f"the best checkpoint of {run} is damaged: {error}. To use it as it is, name {best}") from error
+
+
 class Checkpoints:
     """The checkpoints below a run directory that this process holds.
 

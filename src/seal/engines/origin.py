@@ -11,7 +11,7 @@ from typing import Any
 
 import seal
 from seal.engines.whole import file_sum
-from seal.models.load import adapter_base, model_directory
+from seal.models.load import adapter_base
 from seal.task import Environment
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "numpy")
@@ -52,7 +52,7 @@ def _code() -> str:
     home = Path(seal.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
-        if path.relative_to(home).parts[0] in ("cli", "logs"):
+        if path.relative_to(home).parts[0] in ("cli", "logs", "ablate", "report"):
             continue
         digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"(code {digest.hexdigest()[:12]})"
@@ -74,7 +74,7 @@ def _model(source: Path | str, model: Any) -> str:
     files = [p for p in directory.iterdir() if p.is_file() and not p.name.startswith(".")]
     found = _files([p for p in files if p.suffix.lower() not in _NOT_THE_MODEL])
     base = adapter_base(directory)
-    return f"{found} on {_model(model_directory(base), model)}" if base is not None else found
+    return f"{found} on {_model(base, model)}" if base is not None else found
 
 
 def _files(paths: list[Path]) -> str:

@@ -13,13 +13,15 @@ are encoded as ordinary text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from seal.errors import ConfigError
 from seal.models.template import Template, TemplateRunsWild
+from seal.models.template_options import check_options
 from seal.parse import Dialect, detect, dialect, tool_object
 from seal.task import Conversation, Message
 from seal.types import Generation, StepTokens, StopReason, ToolSpec
@@ -55,19 +57,21 @@ class ChatFormat:
 
     Args:
         tokenizer: With a chat template.
-        calls: The dialect, or its name, in which calls are written and read; None lets the template decide.
-        template_options: Extra variables for the template, such as `{"enable_thinking": False}`.
+        calls: The dialect, or its name, in which calls are written and read; None and "auto" let the template decide.
+        template_options: Extra variables for the template, such as `{"enable_thinking": False}`; it must use them.
 
     Attributes:
         dialect: How calls are written and read.
         end_id: The id with which the template ends an assistant message.
+        template_options: As given.
         specials: The tokenizer's special tokens, longest first.
-        stop_ids: Ids that end a sample: `end_id` and the tokenizer's end-of-sequence token.
+        stop_ids: Ids that end a sample: `end_id`, the tokenizer's end-of-sequence token, and those of `closed_by`. The
+            turn ends with the one that was sampled, whichever it is: the template's own end does not follow it.
         opening: What the generation prompt adds to the header of an assistant message that stands in the history
             (an empty think block, for templates that open with one); usually empty.
 
     Raises:
-        ConfigError: If there is no chat template, or it cannot carry a conversation.
+        ConfigError: If there is no chat template, it cannot carry a conversation, or it does not use an option.
     """
 
     def __init__(
@@ -83,16 +87,16 @@ class ChatFormat:
                 f"the tokenizer of {_name(tokenizer)} has no chat template; use an instruction-tuned model, or put a "
                 "chat_template.jinja beside its tokenizer"
             )
+        check_options(template_options or (), template, tokenizer.special_tokens_map, _name(tokenizer))
+        calls = None if calls == "auto" else calls
         self._tokenizer = tokenizer
         source = _ASKS_DATE.sub(lambda match: repr(TEMPLATE_DATE.strftime(match[2])), template)
         try:
             self._template = Template(source)
         except Exception as error:  # Jinja's errors, and RecursionError
             raise ConfigError(f"the chat template of {_name(tokenizer)} is not valid Jinja: {error}") from error
-        self._options: dict[str, Any] = {
-            "date_string": TEMPLATE_DATE.strftime("%d %b %Y"),
-            **(template_options or {}),
-        }
+        self.template_options = dict(template_options or {})
+        self._options: dict[str, Any] = {"date_string": TEMPLATE_DATE.strftime("%d %b %Y"), **self.template_options}
         added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
         self.specials = sorted(added | set(tokenizer.all_special_tokens), key=lambda token: (-len(token), token))
         self._special_index = {token: str(i) for i, token in enumerate(self.specials)}
@@ -107,6 +111,17 @@ class ChatFormat:
         self.end_id = self.special_id(self.end_text)
         eos = tokenizer.eos_token_id
         self.stop_ids: frozenset[int] = frozenset({self.end_id} | ({eos} if isinstance(eos, int) else set()))
+
+    def closed_by(self, stop_ids: Iterable[int]) -> ChatFormat:
+        """The same format for a model that ends its messages with these ids too.
+
+        Many do: Llama 3.1 ends a message that calls a built-in tool with `<|eom_id|>`, Qwen may use `<|endoftext|>`.
+        """
+        if self.stop_ids.issuperset(stop_ids):
+            return self
+        other = copy(self)
+        other.stop_ids = self.stop_ids.union(stop_ids)
+        return other
 
     # -- contexts ------------------------------------------------------------------------------------------------
 
@@ -186,6 +201,18 @@ class ChatFormat:
         from seal.models.chat_proof import prove  # noqa: PLC0415 -- the proof needs this module
 
         return prove(self)
+
+    def described(self, proof: ChatProof) -> dict[str, Any]:
+        """The format and what its proof found, for a run's directory."""
+        return {
+            "dialect": self.dialect.name,
+            "template_options": self.template_options,
+            "template_tools": self.template_tools,
+            "ends_with": self.end_text,
+            "opens_with": self.opening,
+            "suffixes_proved": proof.suffixes,
+            "differences": list(proof.differences),
+        }
 
     # -- text ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from seal.errors import ConfigError
 from seal.models.kv import Branch, Buffer, Segment, Shape, prefix_tree, total_length
+from seal.models.padding import positions_of, takes_positions
 from seal.types import StopReason
 
 if TYPE_CHECKING:
@@ -171,6 +173,7 @@ class Forward:
         accepted = inspect.signature(base.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
         self._keeps = "logits_to_keep" in accepted
+        self.takes_positions = takes_positions(model)
         self.device: torch.device = next(model.parameters()).device
 
     def __call__(
@@ -188,25 +191,34 @@ class Forward:
         Args:
             ids: Shape (B, T).
             mask: Which of the keys, cached ones first, are there; bool, shape (B, T cached + T).
-            positions: Shape (B, T).
+            positions: Shape (B, T); not told to architectures that have none (state spaces, ALiBi).
             cache: What was read before.
             keep: Where logits are wanted: the last so many places, or these places.
             remember: Whether the output shall carry a cache.
         """
         arguments: dict[str, Any] = {"use_cache": remember}
+        if self.takes_positions:
+            arguments["position_ids"] = positions
         if remember:
             arguments[self._cache_name] = cache
         if self._keeps:
             arguments["logits_to_keep"] = keep
-        out = self.model(
-            input_ids=ids, attention_mask=mask.long(), position_ids=positions, return_dict=True, **arguments
-        )
+        out = self.model(input_ids=ids, attention_mask=mask.long(), return_dict=True, **arguments)
         if not self._keeps:
             out.logits = out.logits[:, -keep:] if isinstance(keep, int) else out.logits[:, keep]
         return out
 
     def cache_of(self, out: Any) -> Any:
-        """The cache that a forward pass returned."""
+        """The cache that a forward pass returned.
+
+        Raises:
+            ConfigError: If the architecture's memory is not one of transformers' caches.
+        """
+        if not hasattr(out, self._cache_name):
+            raise ConfigError(
+                f"{type(self.model).__name__} returns no cache of transformers' common kind and cannot be sampled from "
+                "here; use another architecture, or serve the model and name it as openai:MODEL@URL"
+            )
         return getattr(out, self._cache_name)
 
 
@@ -229,9 +241,8 @@ class PlainDecoder:
         ids = torch.tensor([[0] * (width - len(row.ids)) + row.ids for row in rows], device=device)
         lengths = torch.tensor([len(row.ids) for row in rows], device=device)
         self._mask = torch.arange(width, device=device) >= width - lengths[:, None]
-        positions = (self._mask.long().cumsum(1) - 1).clamp(min=0)
         self._positions = lengths
-        out = self._forward(ids, self._mask, positions, None, 1)
+        out = self._forward(ids, self._mask, positions_of(self._mask), None, 1)
         self._cache = self._forward.cache_of(out)
         logits = out.logits[:, -1]
         assert isinstance(logits, Tensor)

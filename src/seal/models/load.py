@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,8 @@ from seal.models.packages import KNOWN, fetch_package_model, gguf_model, only_gg
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from seal.models.adapters import Lineage
 
 _ADAPTER = "adapter_config.json"
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -44,13 +47,15 @@ def load_model(
 
     Args:
         source: One of
-            a directory with a model, with a LoRA adapter (loaded on its base model), or with one GGUF file;
+            a directory with a model, with an adapter (put on its base model), or with one GGUF file;
+            a run's directory (its best checkpoint);
             a GGUF file; `pocket` (ships with SEAL); `smollm2` (fetched once, 93 MB);
             `package:NAME` (the GGUF file of an installed package); a hub id such as `Qwen/Qwen2.5-7B-Instruct`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, elsewhere what the checkpoint says.
         device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`: a GPU if there is one.
         threads: CPU threads for torch; None leaves torch's choice.
-        trainable: Keep a LoRA adapter apart and trainable, instead of merging it into the weights.
+        trainable: Keep an adapter apart and trainable. Otherwise it is merged into the weights if they are float32; in
+            16-bit weights a small update would be rounded away, so there it stays apart too.
         trust_remote_code: Run Python code that comes with the model. Nobody is asked.
         progress: Told in words of anything slow.
 
@@ -63,6 +68,33 @@ def load_model(
         MissingError: If there is nothing at `source`, or a package that it needs is not installed.
         DataError: If what is there cannot be read.
     """
+    place = _ready(dtype, device, threads, trust_remote_code)
+    where = model_directory(source, progress=progress)
+    return _load_any(where, dtype, place, trust_remote_code=trust_remote_code, trainable=trainable, progress=progress)[
+        0
+    ]
+
+
+def load_start(
+    source: str,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[LoadedModel, Lineage]:
+    """Load the policy that training starts from, every adapter merged into the weights.
+
+    Options and errors are those of `load_model`.
+
+    Returns:
+        The model, and what was merged into what: an export of what is trained on it must not lose that.
+    """
+    place = _ready(dtype, device, threads, trust_remote_code)
+    return _load_any(model_directory(source), dtype, place, trust_remote_code=trust_remote_code, merge=True)
+
+
+def _ready(dtype: str, device: str, threads: int | None, trust_remote_code: object) -> torch.device:
     if dtype not in _DTYPES:
         raise ConfigError(f"dtype is {dtype!r}; expected one of: {', '.join(_DTYPES)}")
     if not isinstance(trust_remote_code, bool):
@@ -73,22 +105,16 @@ def load_model(
         if threads < 1:
             raise ConfigError(f"threads is {threads}; expected at least 1")
         torch.set_num_threads(threads)
-    place = _device(device)
-    where = model_directory(source, progress=progress)
-    if isinstance(where, Path) and (where / _ADAPTER).is_file():
-        return _load_adapter(
-            where, dtype, place, trainable=trainable, trust_remote_code=trust_remote_code, progress=progress
-        )
-    return _load(where, dtype, place, trust_remote_code=trust_remote_code)
+    return _device(device)
 
 
 def model_directory(source: str, *, progress: Callable[[str], None] | None = None) -> Path | str:
     """Find what a source stands for: a model directory on this machine, or else the hub id itself.
 
-    Fetches and converts on first use where that is needed.
+    Fetches and converts on first use where that is needed. A run's directory stands for its best checkpoint.
 
     Raises:
-        MissingError: If it looks like a path and nothing is there, or the directory holds no model.
+        MissingError: If it looks like a path and nothing is there, or there is no model in the directory, or none yet.
         ConfigError: If a directory holds several GGUF files.
     """
     if source == "pocket":
@@ -100,6 +126,11 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
     path = expand(source)
     if path.is_file() and path.suffix == ".gguf":
         return gguf_model(path, progress=progress)
+    if is_run(path):
+        best = path / "checkpoints" / "best"
+        if not best.is_dir():
+            raise MissingError(f"the run in {path} has no checkpoints/best yet; finish it with seal train --resume")
+        return best
     if path.is_dir():
         if (path / "config.json").is_file() or (path / _ADAPTER).is_file():
             return path
@@ -119,32 +150,67 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
     return source
 
 
-def adapter_base(directory: Path) -> str | None:
-    """What the base model of a LoRA adapter is called; None if the directory holds no adapter.
+def adapter_base(directory: Path) -> Path | str | None:
+    """What an adapter is built on: a directory or a hub id; None if the directory holds no adapter.
 
     Raises:
-        DataError: If the adapter names none.
+        DataError: If the adapter names no base, or itself.
+        MissingError: If the base is not there.
     """
-    if not (directory / _ADAPTER).is_file():
-        return None
-    base = _json(directory / _ADAPTER).get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
-        raise DataError(f"{directory / _ADAPTER} names no base model (base_model_name_or_path)")
-    return base
+    return _below(directory, None)[0] if (directory / _ADAPTER).is_file() else None
 
 
-def _load(where: Path | str, dtype: str, device: torch.device, *, trust_remote_code: bool) -> LoadedModel:
+def is_run(path: Path) -> bool:
+    """Whether a directory is that of a training run."""
+    return (path / "checkpoints").is_dir() and (path / "config.toml").is_file()
+
+
+def _load_any(
+    where: Path | str,
+    dtype: str,
+    device: torch.device,
+    *,
+    trust_remote_code: bool,
+    trainable: bool = False,
+    merge: bool = False,
+    revision: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[LoadedModel, Lineage]:
+    if isinstance(where, Path) and (where / _ADAPTER).is_file():
+        return _load_adapter(
+            where,
+            dtype,
+            device,
+            trust_remote_code=trust_remote_code,
+            trainable=trainable,
+            merge=merge,
+            progress=progress,
+        )
+    from seal.models.adapters import Lineage  # noqa: PLC0415 -- loads torch
+
+    base = str(where.resolve()) if isinstance(where, Path) else where
+    loaded = _load(where, dtype, device, revision, trust_remote_code=trust_remote_code)
+    return loaded, Lineage(base, revision if isinstance(where, str) else None)
+
+
+def _load(
+    where: Path | str, dtype: str, device: torch.device, revision: str | None, *, trust_remote_code: bool
+) -> LoadedModel:
     import torch  # noqa: PLC0415 -- heavy
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 -- heavy
 
     from seal.models.padding import set_padding  # noqa: PLC0415 -- with transformers
 
     chosen = "float32" if dtype == "auto" and device.type == "cpu" else dtype
+    version = {"revision": revision} if revision and isinstance(where, str) else {}
     with _reading(where):
         # Given in both cases: without a value transformers asks on stdin.
-        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code, **version)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            where, dtype="auto" if chosen == "auto" else getattr(torch, chosen), trust_remote_code=trust_remote_code
+            where,
+            dtype="auto" if chosen == "auto" else getattr(torch, chosen),
+            trust_remote_code=trust_remote_code,
+            **version,
         )
     set_padding(model, tokenizer)
     return LoadedModel(model.to(device).eval(), tokenizer)
@@ -156,30 +222,64 @@ def _load_adapter(
     device: torch.device,
     *,
     trainable: bool,
+    merge: bool,
     trust_remote_code: bool,
     progress: Callable[[str], None] | None,
-) -> LoadedModel:
-    try:
-        from peft import PeftModel  # noqa: PLC0415 -- optional
-    except ImportError as error:
-        raise MissingError(f"{where} holds a LoRA adapter, which needs peft; run: pip install peft") from error
+) -> tuple[LoadedModel, Lineage]:
+    """Load what the adapter is built on, which may be another adapter, and put it on that."""
+    if find_spec("peft") is None:
+        raise MissingError(f"{where} holds a LoRA adapter, which needs peft; run: pip install peft")
     from transformers import AutoTokenizer  # noqa: PLC0415 -- heavy
 
-    base = adapter_base(where)
-    assert base is not None
-    found = model_directory(base, progress=progress)
-    if isinstance(found, Path) and (found / _ADAPTER).is_file():
-        raise DataError(f"the adapter in {where} is built on another adapter, {found}; merge that one first")
-    loaded, tokenizer = _load(found, dtype, device, trust_remote_code=trust_remote_code)
+    from seal.models.adapters import low_rank_updates, merged, put_on  # noqa: PLC0415 -- loads torch and peft
+    from seal.models.padding import set_padding  # noqa: PLC0415 -- with transformers
+
+    under, revision = _below(where, progress)
+    (base, tokenizer), lineage = _load_any(
+        under,
+        dtype,
+        device,
+        trust_remote_code=trust_remote_code,
+        merge=True,
+        revision=revision,
+        progress=progress,
+    )
     with _reading(where), warnings.catch_warnings():
         # peft asks transformers for a property by its old name.
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
         if (where / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
-        adapted = PeftModel.from_pretrained(loaded, where, is_trainable=trainable)
-    model: Any = adapted if trainable else adapted.merge_and_unload()
+            set_padding(base, tokenizer)
+        adapted, only_adapter = put_on(base, where, trainable=trainable)
+        lineage = lineage.followed_by(low_rank_updates(adapted) if only_adapter else None)
+        apart = trainable or not (merge or base.dtype.itemsize > 2)
+        model: Any = adapted if apart else merged(adapted)
+    # PEFT writes this name into the checkpoints of an adapter that is trained on top. We follow it; PEFT alone stops at
+    # a file, where by the directory's name it would load one adapter over the other.
+    if not apart:
+        model.name_or_path = str((where / _ADAPTER).resolve())
     model.config._name_or_path = str(where)
-    return LoadedModel(model.eval(), tokenizer)
+    return LoadedModel(model.eval(), tokenizer), lineage
+
+
+def _below(where: Path, progress: Callable[[str], None] | None) -> tuple[Path | str, str | None]:
+    """What an adapter is built on, and the revision that it asks for."""
+    settings = _json(where / _ADAPTER)
+    base, revision = settings.get("base_model_name_or_path"), settings.get("revision")
+    if not isinstance(base, str) or not base:
+        raise DataError(f"{where / _ADAPTER} names no base model (base_model_name_or_path)")
+    if Path(base).name == _ADAPTER:
+        base = str(Path(base).parent)
+    try:
+        found = model_directory(base, progress=progress)
+    except MissingError as error:
+        raise MissingError(
+            f"{error}. It is the base of the adapter in {where}; if it has moved, correct base_model_name_or_path in "
+            f"{where / _ADAPTER}"
+        ) from error
+    if isinstance(found, Path) and found.resolve() == where.resolve():
+        raise DataError(f"the adapter in {where} names itself as its base; correct base_model_name_or_path")
+    return found, revision if isinstance(revision, str) else None
 
 
 def _json(path: Path) -> dict[str, object]:

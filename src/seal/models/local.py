@@ -19,6 +19,7 @@ from seal.errors import ConfigError
 from seal.models.chat import ChatFormat
 from seal.models.decode import Decoder, PlainDecoder, Row, SlotDecoder, decode, evaluating, plain_attention
 from seal.models.kv import Segment, total_length
+from seal.models.padding_proof import padding_fault
 from seal.task import Conversation
 from seal.types import Generation
 
@@ -31,7 +32,8 @@ class LocalPolicy:
 
     Keys and values stay in memory from turn to turn and are freed with their conversation; what several contexts begin
     with is computed once. Memory is forgotten by itself when the weights change in place. Models whose layers keep
-    something else than plain attention are read anew each turn; `note` says why.
+    something else than plain attention are read anew each turn, and one at a time if padding would change what they
+    say; `note` says why.
 
     Args:
         model: A causal language model; left in the mode (training or evaluation) in which it came.
@@ -87,7 +89,7 @@ class LocalPolicy:
         if chat is None:
             chat = ChatFormat(tokenizer)
             chat.prove()
-        self.chat = chat
+        self.chat = chat.closed_by(_stop_ids(model))
         self.name = name or str(model.config.name_or_path or type(model).__name__)
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
@@ -96,7 +98,7 @@ class LocalPolicy:
         self.batch_size = batch_size
         self.max_cached_tokens = max_cached_tokens
         self.seed = seed
-        self.stop_ids = chat.stop_ids | _stop_ids(model)
+        self.stop_ids = self.chat.stop_ids
         self._model = model
         self._memory: dict[int, tuple[weakref.ref[Conversation], Segment, list[int]]] = {}
         self._version = self._weights_version()
@@ -107,6 +109,8 @@ class LocalPolicy:
                 shape, self.note = plain_attention(model)
             if shape is not None:
                 self._decoder = SlotDecoder(model, shape)
+        if isinstance(self._decoder, PlainDecoder) and batch_size > 1 and (fault := padding_fault(model)):
+            self.batch_size, self.note = 1, f"{self.note}; one conversation at a time: {fault}"
 
     def generate(self, conversations: Sequence[Conversation]) -> list[Generation | None]:
         """See `seal.task.Policy`. Log-probabilities are those of `seal.models.decode.sample`."""

@@ -30,7 +30,8 @@ def sequence_logprobs(
         prompt_ids: Non-empty contexts, ragged, B rows.
         completion_ids: What follows each of them, ragged, B rows.
         temperature: Of the distribution; 0 is read as 1, as in `seal.models.decode.sample`.
-        micro_batch_tokens: Most tokens, padding included, in one forward pass; a single row may be longer.
+        micro_batch_tokens: Most tokens, padding included, in one forward pass. A single row may be longer:
+            0 keeps every row alone.
 
     Returns:
         One natural log-probability per completion id, in the order of the rows.

@@ -1,10 +1,12 @@
-"""A padding token that is not the end of a message."""
+"""A padding token that is not the end of a message, and positions that do not count padding."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _CANDIDATES = ("<|endoftext|>", "<|finetune_right_pad_id|>", "<pad>", "[PAD]", "<unk>")
@@ -26,3 +28,21 @@ def set_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     embedding = model.get_input_embeddings()
     if getattr(embedding, "padding_idx", None) is not None:
         embedding.padding_idx = None  # type: ignore[assignment]
+
+
+def positions_of(mask: Tensor) -> Tensor:
+    """Each token's place among the tokens of its row; 0 for padding.
+
+    Args:
+        mask: Which places hold a token, shape (B, T).
+
+    Returns:
+        Shape (B, T), int64.
+    """
+    return (mask.long().cumsum(1) - 1).clamp(min=0)
+
+
+def takes_positions(model: Any) -> bool:
+    """Whether the forward pass of a model (or of the one below an adapter) is told positions."""
+    base = getattr(model, "get_base_model", lambda: model)()
+    return "position_ids" in inspect.signature(base.forward).parameters

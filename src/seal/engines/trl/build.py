@@ -6,6 +6,7 @@ import logging as levels
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
@@ -57,6 +58,7 @@ def build_trainer(
         state=state,
         events=events,
         filler=tokenizer.eos_token_id,
+        reference=deepcopy(model) if config.update.kl and not config.lora.enabled else None,
         model=model,
         processing_class=tokenizer,
         args=grpo_config(config, checkpoints, device=model.device.type),
@@ -87,6 +89,9 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # the version is pinned
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+        # PEFT looks for a changed vocabulary beside the base that an adapter names, which may be an adapter itself.
+        warnings.filterwarnings("ignore", message="Could not find a config file in")
+        warnings.filterwarnings("ignore", message="fan_in_fan_out is set to False")  # and PEFT sets it right (GPT-2)
         try:
             yield
         finally:

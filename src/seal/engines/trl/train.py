@@ -7,6 +7,7 @@ as one that was not.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,26 +16,29 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from seal.cache import expand
 from seal.config import RunConfig
-from seal.engines.checkpoints import Resumed
+from seal.engines.checkpoints import Resumed, prove_export
 from seal.engines.origin import origin
 from seal.engines.progress import Reporter, Silent
 from seal.engines.records import interface_gap, rollout_records, round_record
 from seal.engines.rundir import RunDirectory
 from seal.envs import make
 from seal.episodes import play_tasks
-from seal.errors import MissingError
+from seal.errors import ConfigError, MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.task import Environment, TaskSet
-from seal.trace import Traced
+from seal.trace import Traced, write_json
 from seal.types import Diagnosis, Trajectory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from seal.engines.trl.trainer import SealTrainer
+    from seal.models.adapters import Lineage
     from seal.models.chat import ChatFormat
+    from seal.models.chat_proof import ChatProof
     from seal.models.local import LocalPolicy
 
 _Part = TypeVar("_Part")
@@ -94,7 +98,7 @@ def train(
             reporter=reporter or Silent(),
             main=process.is_main_process,
         )
-        return run.train([task.id for task in order], anyway=anyway)
+        return run.train([task.id for task in order])
 
 
 @dataclass(slots=True)
@@ -113,8 +117,11 @@ class _Run:
     """The run's side of every round (`seal.engines.trl.trainer.Events`)."""
 
     trainer: SealTrainer
+    accelerator: Any
     tokenizer: PreTrainedTokenizerBase
+    lineage: Lineage
     chat: ChatFormat
+    proof: ChatProof
 
     def __init__(
         self,
@@ -148,40 +155,50 @@ class _Run:
         self._record: dict[str, Any] = {}
         self._reliance: list[float | None] = []
         self._advantages: list[float] = []
+        self._rows_apart = False
 
-    def train(self, order: list[str], *, anyway: bool) -> dict[str, Any]:
+    def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
-        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 -- loads torch
-
-        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
-        from seal.models.chat import ChatFormat  # noqa: PLC0415
-        from seal.models.load import load_model, model_directory  # noqa: PLC0415
-
         self.reporter.begin("load", round_index=None, total=None)
         for caution in self.config.cautions():
             self.reporter.note(caution)
+        checkpoint = self._build(order)
+        if checkpoint is None:
+            if self.validation is not None and self.config.evaluation.before:
+                self.measured.before = summarise(self._validate()).to_json()
+            if self.test is not None:
+                self.measured.held_out_before = self._test("before")
+        if self.main:
+            write_json(self.directory.path / "chat.json", self.chat.described(self.proof))
+        self.measured.seconds += perf_counter() - self._round_started
+        self._round_started = perf_counter()
+        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        return self._summarise()
+
+    def _build(self, order: list[str]) -> Path | None:
+        """Load the starting policy and put the trainer around it; the checkpoint to go on from, if there is one."""
+        from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
+        from seal.models.chat import ChatFormat  # noqa: PLC0415
+        from seal.models.load import is_run, load_start, model_directory  # noqa: PLC0415
+
+        if is_run(expand(self.config.model.source)):
+            prove_export(expand(self.config.model.source))
         source = model_directory(self.config.model.source, progress=self.reporter.note)
-        model, self.tokenizer = load_model(
+        (model, self.tokenizer), self.lineage = load_start(
             str(source),
-            dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
+            dtype=self._dtype,
             device=self.config.model.device,
             threads=self.config.model.threads,
             trust_remote_code=self.config.model.trust_remote_code,
         )
-        found: list[Resumed | None] = [None]
-        if self.main:
-            found = [self.directory.take_up(origin(source, model, self.environment))]
-        (resumed,) = broadcast_object_list(found)
-        state, checkpoint = begin(self.options), resumed.path
-        if checkpoint is not None:
-            state, self.measured = State.from_json(resumed.state["loop"]), _Measured(**resumed.state["measured"])
-        if resumed.best_lost:
-            self.measured.best = self.measured.best_round = None
-        for note in resumed.notes:
-            self.reporter.note(note)
-        dialect = self.config.model.dialect
-        self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
-        self.chat.prove()
+        state, checkpoint = self._take_up(origin(source, model, self.environment) if self.main else {})
+        self._rows_apart = self._prove_padding(model)
+        self.chat = ChatFormat(
+            self.tokenizer, self.config.model.dialect, template_options=self.config.model.template_options
+        )
+        self.proof = self.chat.prove()
+        for difference in self.proof.differences:
+            self.reporter.note(f"chat template: {difference}")
         self.trainer = build_trainer(
             self.config,
             model,
@@ -191,16 +208,41 @@ class _Run:
             events=self,
             checkpoints=self.directory.store.path,
         )
-        if checkpoint is None:
-            if self.validation is not None and self.config.evaluation.before:
-                self.measured.before = summarise(self._validate()).to_json()
-            if self.test is not None:
-                with self._policy(0.0) as policy:
-                    self.measured.held_out_before = self._test("before", policy)
-        self.measured.seconds += perf_counter() - self._round_started
-        self._round_started = perf_counter()
-        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-        return self._summarise()
+        self.accelerator = self.trainer.accelerator
+        return checkpoint
+
+    def _take_up(self, made_with: Mapping[str, str]) -> tuple[State, Path | None]:
+        """Where the run stands: the loop's state, and the checkpoint to go on from."""
+        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 -- loads torch
+
+        found: list[Resumed | None] = [self.directory.take_up(made_with) if self.main else None]
+        (resumed,) = broadcast_object_list(found)
+        for note in resumed.notes:
+            self.reporter.note(note)
+        if resumed.path is None:
+            return begin(self.options), None
+        self.measured = _Measured(**resumed.state["measured"])
+        if resumed.best_lost:
+            self.measured.best = self.measured.best_round = None
+        return State.from_json(resumed.state["loop"]), resumed.path
+
+    def _prove_padding(self, model: PreTrainedModel) -> bool:
+        """Refuse what would be trained on wrong log-probabilities; whether rows of different length must stay apart."""
+        from seal.models.padding_proof import padding_fault, prove_length  # noqa: PLC0415 -- loads torch
+
+        prove_length(model, self.config.model.max_context)
+        fault = padding_fault(model)
+        if fault and self.config.update.micro_batch > 1:
+            raise ConfigError(
+                f"rollouts of different length cannot share a forward pass of {type(model).__name__}: {fault}; set "
+                "update.micro_batch = 1"
+            )
+        return bool(fault)
+
+    @property
+    def _dtype(self) -> str:
+        """Of the weights in memory: those that are trained are kept in float32."""
+        return self.config.model.dtype if self.config.lora.enabled else "float32"
 
     def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
         """Algorithm 1 with the current policy, then how much cued rollouts lean on their cues."""
@@ -260,7 +302,7 @@ class _Run:
         self._round_started = now
         record["seconds"] = seconds
         if self.config.output.traces:
-            self.directory.write_traces(played.index, self._traced(played), rank=self.trainer.accelerator.process_index)
+            self.directory.write_traces(played.index, self._traced(played), rank=self.accelerator.process_index)
         if self.main:
             self.directory.write_round(record)
             self.reporter.finished_round(record)
@@ -281,9 +323,9 @@ class _Run:
         """The current weights (or another model's) as a policy, computing in the data type of the update."""
         from seal.models.local import LocalPolicy  # noqa: PLC0415 -- loads torch
 
-        with self.trainer.accelerator.autocast():
+        with self.accelerator.autocast():
             policy = LocalPolicy(
-                model or self.trainer.accelerator.unwrap_model(self.trainer.model),
+                model or self.accelerator.unwrap_model(self.trainer.model),
                 self.tokenizer,
                 chat=self.chat,
                 temperature=temperature,
@@ -310,12 +352,13 @@ class _Run:
             return [None] * len(played.trajectories)
         from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
 
-        with self.trainer.accelerator.autocast():
+        most = self.config.model.max_context * self.config.update.micro_batch
+        with self.accelerator.autocast():
             return reliance_by_turn(
-                self.trainer.accelerator.unwrap_model(self.trainer.model),
+                self.accelerator.unwrap_model(self.trainer.model),
                 played,
                 temperature=self.config.rollout.temperature,
-                micro_batch_tokens=self.config.model.max_context * self.config.update.micro_batch,
+                micro_batch_tokens=0 if self._rows_apart else most,
             )
 
     def _due(self, index: int) -> bool:
@@ -341,10 +384,11 @@ class _Run:
             },
         }
 
-    def _test(self, when: Literal["before", "after"], policy: LocalPolicy) -> dict[str, Any]:
-        """Test on held-out tasks: once before training, once with the chosen checkpoint."""
+    def _test(self, when: Literal["before", "after"], model: PreTrainedModel | None = None) -> dict[str, Any]:
+        """Test on held-out tasks: once before training, once with the chosen checkpoint (None if it is the current)."""
         assert self.test is not None
-        pairs = self._evaluate(self.test, policy, None)
+        with self._policy(0.0, model) as policy:
+            pairs = self._evaluate(self.test, policy, None)
         if self.main:
             self.directory.write_test(when, (Traced(trajectory, diagnosis) for trajectory, diagnosis in pairs))
         return summarise(pairs).to_json()
@@ -390,8 +434,28 @@ class _Run:
 
     def _export(self, target: Path) -> None:
         """Write model and tokenizer to a directory."""
-        self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(target)
-        self.tokenizer.save_pretrained(target)
+        from seal.engines.trl.export import export  # noqa: PLC0415 -- loads torch
+
+        export(self.accelerator.unwrap_model(self.trainer.model), self.tokenizer, self.lineage, target)
+
+    def _chosen(self, best: Path) -> PreTrainedModel | None:
+        """The model of the chosen checkpoint; None if that is what the trainer holds.
+
+        The trainer's own model, optimizer and reference are let go before another one is read.
+        """
+        if self.measured.best_round in (None, self.config.rollout.rounds - 1):
+            return None
+        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
+
+        del self.trainer
+        self.accelerator.free_memory()
+        gc.collect()
+        return load_model(
+            str(best),
+            dtype=self._dtype,
+            device=self.config.model.device,
+            trust_remote_code=self.config.model.trust_remote_code,
+        ).model
 
     def _traced(self, played: Round) -> list[Traced]:
         return [
@@ -401,17 +465,6 @@ class _Run:
             )
         ]
 
-    def _load_best(self) -> PreTrainedModel:
-        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
-
-        options = self.config.model
-        return load_model(
-            str(self.directory.store.best),
-            dtype="float32",
-            device=options.device,
-            trust_remote_code=options.trust_remote_code,
-        ).model
-
     def _summarise(self) -> dict[str, Any]:
         measured, store = self.measured, self.directory.store
         best = store.best
@@ -420,11 +473,10 @@ class _Run:
             if measured.best_round is None:  # nothing was validated: the last weights are all there is
                 store.keep_best(None, self._export)
             store.prove_best(measured.best_round)
-        self.trainer.accelerator.wait_for_everyone()
+        self.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
-            with self._policy(0.0, self._load_best()) as policy:
-                held_out = {"before": measured.held_out_before, "after": self._test("after", policy)}
+            held_out = {"before": measured.held_out_before, "after": self._test("after", self._chosen(best))}
         measured.seconds += perf_counter() - started
         summary = {
             "seed": self.config.seed,

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from trl.models.utils import prepare_deepspeed, prepare_fsdp
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.utils import split_tensor_dict
+from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model, split_tensor_dict
 
 from seal.config import RunConfig
 from seal.engines.trl.gradients import RowsWithGradient, no_gradient
@@ -28,6 +30,7 @@ from seal.engines.trl.rows import dropped, make_row, rewards_for_advantages, sco
 from seal.engines.trl.steps import exchange, places
 from seal.errors import StorageError
 from seal.loop import Round, State
+from seal.models.padding import positions_of, takes_positions
 from seal.tokens import TokenRow
 
 
@@ -81,6 +84,8 @@ class SealTrainer(GRPOTrainer):
         state: Of the loop, before the first round.
         events: What to do at each point of a round.
         filler: A token id for rows without any sample.
+        reference: The starting policy, for the KL loss of full weights; None under LoRA, where it is the model without
+            the adapter that is trained.
         options: TRL's own arguments.
     """
 
@@ -91,11 +96,20 @@ class SealTrainer(GRPOTrainer):
         state: State,
         events: Events,
         filler: int,
+        reference: Any = None,
         **options: Any,
     ) -> None:
+        # Given a KL weight, TRL would read its reference by the name in the model's configuration, which is not always
+        # the starting policy: an adapter's directory holds no whole model.
+        args = options["args"]
+        kl, args.beta = args.beta, 0.0
         super().__init__(
             reward_funcs=verified_reward, rollout_func=lambda prompts, _trainer: self.play(prompts), **options
         )
+        self.beta = args.beta = kl
+        self._takes_positions = takes_positions(self.accelerator.unwrap_model(self.model))
+        if reference is not None:
+            self.ref_model = self._prepared(reference)
         self.loop_state = state
         self._config = config
         self._events = events
@@ -103,6 +117,16 @@ class SealTrainer(GRPOTrainer):
         self._played: Round | None = None
         self._rows: list[TokenRow] = []
         self._tokens: list[float] = []
+
+    def _prepared(self, reference: Any) -> Any:
+        """A frozen model, made ready as TRL does with one that it reads itself."""
+        disable_dropout_in_model(reference)
+        add_fused_lm_head(reference, temperature=self.temperature)
+        if self.is_deepspeed_enabled:
+            return prepare_deepspeed(reference, self.accelerator)
+        if self.is_fsdp_enabled:
+            return prepare_fsdp(reference, self.accelerator)
+        return self.accelerator.prepare_model(reference, evaluation_mode=True)
 
     @property
     def _both(self) -> bool:
@@ -206,7 +230,10 @@ class SealTrainer(GRPOTrainer):
         batch_size: int | None = None,
         **options: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Compute in chunks that are trimmed to their own longest row; shapes as TRL returns them, (B, C)."""
+        """Compute in chunks that are trimmed to their own longest row; shapes as TRL returns them, (B, C).
+
+        TRL pads prompts on the left and passes no positions; without them, absolute ones would count the padding.
+        """
         total = input_ids.size(0)
         size = batch_size or total
         prompt = input_ids.size(1) - logits_to_keep
@@ -218,7 +245,7 @@ class SealTrainer(GRPOTrainer):
             left = min(left, prompt - 1)
             right = max(right, prompt + 1)
             part, entropy, aux = super()._get_per_token_logps_and_entropies(
-                model,
+                partial(model, position_ids=positions_of(mask[:, left:right])) if self._takes_positions else model,
                 input_ids[start : start + size, left:right],
                 mask[:, left:right],
                 right - prompt,
