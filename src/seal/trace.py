@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import math
 import os
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -30,14 +32,23 @@ VERSION = 1
 T = TypeVar("T")
 
 
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+
+_LONG_INTEGER = re.compile(rb"(?<![\d.])\d{19}\d*(?![\d.eE])")
+"""What orjson may read as a float, because it is beyond 64 bits."""
+
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+"""How a field of floats spells what JSON cannot."""
+
+
 def dumps(value: object) -> bytes:
     """Serialise plain data, dataclasses and enums to one line of JSON with sorted mapping keys, without the newline.
 
     Model text can hold integers beyond 64 bits and lone surrogates, which orjson refuses; such records are written by
-    the standard library.
+    the standard library. NaN and infinities in a dataclass's fields become the strings that `load` reads as such.
     """
     try:
-        return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, default=_plain, option=_OPTIONS)
     except TypeError:
         return json.dumps(_tree(value), sort_keys=True, separators=(",", ":")).encode()
 
@@ -49,16 +60,19 @@ def loads(text: bytes) -> Any:
         ValueError: If it is no JSON.
     """
     try:
-        return orjson.loads(text)
+        return json.loads(text) if _LONG_INTEGER.search(text) else orjson.loads(text)
     except orjson.JSONDecodeError:
+        pass  # lone surrogates, or no JSON at all
+    try:
         return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _tree(value: object) -> object:
     """Plain containers of JSON values, for the standard library."""
-    kind: Any = type(value)
-    if _is_record(kind):
-        return {name: _tree(getattr(value, name)) for name in _fields(kind)}
+    if _is_record(type(value)):
+        return _tree(_plain(value))
     if isinstance(value, Mapping):
         return {str(key): _tree(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -69,11 +83,26 @@ def _tree(value: object) -> object:
 
 
 def _plain(value: object) -> object:
+    if _is_record(type(value)):
+        return _spelled_fields(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     raise TypeError(f"cannot write {type(value).__name__} to a trace")
+
+
+def _spelled_fields(record: object) -> dict[str, object]:
+    """The fields of a dataclass by name, with floats that JSON lacks as strings."""
+    return {name: _spelled(getattr(record, name), kind) for name, kind in _fields(type(record)).items()}
+
+
+def _spelled(value: Any, kind: Any) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(float(value))
+    if kind == tuple[float, ...] and not math.isfinite(sum(value)):
+        return [_spelled(item, float) for item in value]
+    return value
 
 
 def load(cls: type[T], data: object, *, where: str = "record") -> T:
@@ -114,6 +143,8 @@ def _load(kind: Any, data: Any, where: str) -> Any:
             return kind(data)
         except ValueError:
             raise DataError(f"{where}: {data!r} is not one of {[str(member.value) for member in kind]}") from None
+    if kind is float and isinstance(data, str) and data in _NOT_FINITE:
+        return _NOT_FINITE[data]
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if not isinstance(data, kind):
@@ -129,7 +160,8 @@ def _load_union(kind: Any, data: Any, where: str) -> Any:
         for option in options:
             if _is_record(option) and set(data) == set(_fields(option)):
                 return _load(option, data, where)
-    return _load(options[0], data, where)
+    exact = [option for option in options if option is type(data)]  # such as str | int
+    return _load((exact or options)[0], data, where)
 
 
 def _is_record(kind: Any) -> typing.TypeGuard[type]:
@@ -222,7 +254,7 @@ class LineWriter:
 
 def trace_record(traced: Traced) -> dict[str, object]:
     """The line of a trajectory."""
-    return {"record": "trajectory", "version": VERSION, **{f: getattr(traced, f) for f in _fields(Traced)}}
+    return {"record": "trajectory", "version": VERSION, **_spelled_fields(traced)}
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -5,10 +5,15 @@ the steps that answer it, a step is one sample of the policy with the tool calls
 
 *raw* is what the environment said; *shown* is what the policy saw through the interface Omega (eq 9). They are equal
 when no cue was added. Both are kept, so every cue can be audited and every rollout can be scored on the bare context.
+
+Whatever these types allow can be written to a trace and read back equal. A `Mapping[str, Any]` holds JSON values:
+finite numbers, text, true, false, null, lists and objects with text as keys. (Two halves of a surrogate pair side by
+side come back as the character that they spell: JSON has no other way to write them.)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -255,11 +260,18 @@ class Verdict:
         reward: 1.0, 0.0, or None when nobody can say. None is not a zero: it leaves the statistics.
         kind: The error kind of the first failing check, None for success.
         detail: One line in words.
+
+    Raises:
+        ValueError: If the reward is NaN or infinite; from an environment, that leaves the episode unscored.
     """
 
     reward: float | None
     kind: str | None = None
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reward is not None and not math.isfinite(self.reward):
+            raise ValueError(f"a reward is a finite number or None, not {self.reward}")
 
 
 class Finish(StrEnum):
