@@ -1,4 +1,4 @@
-"""Whatever the record types allow is read back as it was written; the strategies are written by hand, from the types."""
+"""Whatever the record types allow is read back as it was written; the strategies follow the types, by hand."""
 
 from __future__ import annotations
 

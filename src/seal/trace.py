@@ -59,10 +59,11 @@ def loads(text: bytes) -> Any:
     Raises:
         ValueError: If it is no JSON.
     """
-    try:
-        return json.loads(text) if _LONG_INTEGER.search(text) else orjson.loads(text)
-    except orjson.JSONDecodeError:
-        pass  # lone surrogates, or no JSON at all
+    if not _LONG_INTEGER.search(text):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass  # lone surrogates, or no JSON at all
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -92,7 +93,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"cannot write {type(value).__name__} to a trace")
 
 
-def _spelled_fields(record: object) -> dict[str, object]:
+def _spelled_fields(record: Any) -> dict[str, object]:
     """The fields of a dataclass by name, with floats that JSON lacks as strings."""
     return {name: _spelled(getattr(record, name), kind) for name, kind in _fields(type(record)).items()}
 
