@@ -7,19 +7,23 @@ files are replaced atomically.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
+import fcntl
+import glob
 import json
 import math
 import os
 import re
+import time
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import orjson
 
@@ -28,6 +32,9 @@ from seal.types import Diagnosis, Trajectory
 
 VERSION = 1
 """Version of the trace format."""
+
+_JUST_NOW = 1.0
+"""Seconds for which a temporary file may be on disk without its lock."""
 
 T = TypeVar("T")
 
@@ -95,7 +102,8 @@ def _plain(value: object) -> object:
 
 def _spelled_fields(record: Any) -> dict[str, object]:
     """The fields of a dataclass by name, with floats that JSON lacks as strings."""
-    return {name: _spelled(getattr(record, name), kind) for name, kind in _fields(type(record)).items()}
+    fields = _fields(record.__class__)
+    return {name: _spelled(getattr(record, name), kind) for name, kind in fields.items()}
 
 
 def _spelled(value: Any, kind: Any) -> object:
@@ -210,18 +218,25 @@ class Traced:
 
 
 class LineWriter:
-    """Appends JSON lines to a file, each in one write; the file is whole after every call."""
+    """Appends JSON lines to a file, each in one write; it is whole after every call, and nobody else writes it."""
 
     def __init__(self, path: Path) -> None:
         """Open for appending; a torn last line of a killed process is cut off.
 
         Raises:
-            StorageError: If the file cannot be written.
+            StorageError: If the file cannot be written, is no regular file, or another process writes it.
         """
         self.path = path
         with writing(path):
+            if path.exists() and not path.is_file():
+                raise StorageError(f"cannot write {path}: it is no regular file; choose another path")
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
+            if not _locked(self._file):
+                self._file.close()
+                raise StorageError(
+                    f"cannot write {path}: another process is writing it; wait for its end, or choose another path"
+                )
             size = _whole_length(path)
             if size < path.stat().st_size:
                 os.truncate(path, size)
@@ -312,14 +327,36 @@ def write_atomic(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
         try:
             with temporary.open("wb") as file:
+                _locked(file)  # a sign of life: see `_sweep`
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+                temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what writers of this file left when they were killed. A file that is being written is locked."""
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError), stale.open("rb") as file:
+            # A writer that has only just opened its file has not locked it yet.
+            if time.time() - stale.stat().st_mtime > _JUST_NOW and _locked(file):
+                stale.unlink()
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file for as long as it is open. Where locks are unknown (some network disks), nobody is in the way."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        return error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+    return True
 
 
 def write_json(path: Path, value: object) -> None:

@@ -24,6 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from seal.redact import Redactor
 from seal.taxonomy import SUCCESS, Label
 from seal.trace import dumps
 
@@ -48,11 +49,11 @@ def stderr() -> Console:
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Print one red message to stderr, and a plain next step below it."""
-    console = stderr()
-    console.print(Text(clean(message), style="red"), soft_wrap=True)
+    """Print one red message to stderr, without secrets, and a plain next step below it."""
+    console, redact = stderr(), Redactor.of_environment()
+    console.print(Text(clean(redact(message)), style="red"), soft_wrap=True)
     if hint:
-        console.print(Text(clean(hint)), soft_wrap=True)
+        console.print(Text(clean(redact(hint))), soft_wrap=True)
 
 
 def clean(text: str) -> str:
