@@ -11,17 +11,17 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from hostile_server import completion, http, raw_server
 from seal.errors import ConfigError, InfrastructureFailure
 from seal.models import openai as module
 from seal.models.openai import OpenAIPolicy
 from seal.parse import DIALECTS
-from seal.redact import Redactor
 from seal.task import Conversation, Message
 from seal.types import Generation, ToolCall
 
@@ -36,55 +36,6 @@ def _quick_and_local(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
-@contextlib.contextmanager
-def raw_server(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
-    """A server that hands each connection with its request to a function; the address to ask."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    stop = threading.Event()
-
-    def serve(connection: socket.socket) -> None:
-        with connection:
-            try:
-                connection.settimeout(20)
-                request = b""
-                while b"\r\n\r\n" not in request:
-                    request += connection.recv(65536)
-                head, _, rest = request.partition(b"\r\n\r\n")
-                named = dict(line.split(b":", 1) for line in head.lower().split(b"\r\n")[1:])
-                length = int(named.get(b"content-length", b"0"))
-                while len(rest) < length:
-                    rest += connection.recv(65536)
-                answer(connection, head + b"\r\n\r\n" + rest)
-            except OSError:
-                pass
-
-    def accept() -> None:
-        while not stop.is_set():
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    finally:
-        stop.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-
-
-def http(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
-    named = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close", **headers}
-    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in named.items())
-    return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + body
-
-
-def completion(**message: Any) -> dict[str, Any]:
-    return {"choices": [{"message": {"role": "assistant", "content": "Hi.", **message}, "finish_reason": "stop"}]}
 
 
 def ask(url: str, **options: Any) -> Generation | None:
@@ -383,7 +334,8 @@ def test_a_proxy_that_cannot_be_used_is_the_users_error(monkeypatch: pytest.Monk
     "options",
     [
         {"concurrency": "many"}, {"concurrency": 0}, {"concurrency": True}, {"concurrency": 100_000},
-        {"timeout": "long"}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retries": -1}, {"retries": 1.5}, {"temperature": "hot"},
+        {"timeout": "long"}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retries": -1}, {"retries": 1.5},
+        {"temperature": "hot"},
         {"temperature": float("nan")}, {"max_tokens": 0}, {"max_tokens": "x"}, {"seed": "x"}, {"extra_body": [1]},
         {"extra_body": {"a": {1, 2}}}, {"extra_body": {"a": float("nan")}},
     ],
@@ -417,6 +369,7 @@ def test_one_request_at_a_time_is_possible() -> None:
 
 def test_reading_never_raises_anything_else() -> None:
     from seal.models._chat_api import NotACompletionError, read_completion
+    from seal.redact import Redactor
 
     for body in ODD_ANSWERS:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
