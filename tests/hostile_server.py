@@ -21,12 +21,12 @@ def raw_server(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
                 connection.settimeout(20)
                 request = b""
                 while b"\r\n\r\n" not in request:
-                    request += connection.recv(65536)
+                    request += _more(connection)
                 head, _, rest = request.partition(b"\r\n\r\n")
                 named = dict(line.split(b":", 1) for line in head.lower().split(b"\r\n")[1:])
                 length = int(named.get(b"content-length", b"0"))
                 while len(rest) < length:
-                    rest += connection.recv(65536)
+                    rest += _more(connection)
                 answer(connection, head + b"\r\n\r\n" + rest)
             except OSError:
                 pass
@@ -56,3 +56,10 @@ def http(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
 
 def completion(**message: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"role": "assistant", "content": "Hi.", **message}, "finish_reason": "stop"}]}
+
+
+def _more(connection: socket.socket) -> bytes:
+    received = connection.recv(65536)
+    if not received:
+        raise ConnectionError("the client is gone")
+    return received
