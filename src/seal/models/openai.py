@@ -150,7 +150,7 @@ class OpenAIPolicy:
         self._model = model
         self._api_key_env = api_key_env
         self._native = mode == "tools"
-        self._dialect = dialect_by_name(dialect)
+        self._dialect = dialect_by_name(str(dialect))
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._limit_field = "max_tokens"
