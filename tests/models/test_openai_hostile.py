@@ -336,7 +336,8 @@ def test_a_proxy_that_cannot_be_used_is_the_users_error(monkeypatch: pytest.Monk
         {"concurrency": "many"}, {"concurrency": 0}, {"concurrency": True}, {"concurrency": 100_000},
         {"timeout": "long"}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retries": -1}, {"retries": 1.5},
         {"temperature": "hot"},
-        {"temperature": float("nan")}, {"max_tokens": 0}, {"max_tokens": "x"}, {"seed": "x"}, {"extra_body": [1]}, {"dialect": ["x"]}, {"mode": ["x"]},
+        {"temperature": float("nan")}, {"max_tokens": 0}, {"max_tokens": "x"}, {"seed": "x"}, {"extra_body": [1]},
+        {"dialect": ["x"]}, {"mode": ["x"]}, {"timeout": 10**400},
         {"extra_body": {"a": {1, 2}}}, {"extra_body": {"a": float("nan")}},
     ],
 )  # fmt: skip

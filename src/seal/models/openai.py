@@ -45,7 +45,7 @@ _RETRIED = frozenset({408, 409, 425, 429})
 _FILTERED = re.compile(r"flagged|moderation|content.?(?:filter|policy|management)|safety", re.IGNORECASE)
 """How servers say that a content filter refused a conversation, some of them with the status of a bad key."""
 
-_MOST_AT_ONCE = 1000
+_MOST_AT_ONCE, _MOST = 1000, 1e9
 
 _CONTEXT_FULL = re.compile(
     r"context.{0,20}(?:length|size|window)|maximum (?:context|allowed|input|model) length|too many tokens"
@@ -348,10 +348,10 @@ def _whole(name: str, value: object, least: int, most: int | None = None) -> Non
 
 
 def _real(name: str, value: object, *, above: float | None = None) -> None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, int | float) and not isinstance(value, bool) and value < _MOST
     if not good or (value <= above if above is not None else value < 0):  # type: ignore[operator]
         span = "positive" if above is not None else "not negative"
-        raise ConfigError(f"{name} is a finite number and {span}, got {name}={value!r}")
+        raise ConfigError(f"{name} is a number below {_MOST:g} and {span}, got {name}={str(value)[:60]}")
 
 
 def _json_object(name: str, value: object) -> dict[str, object]:
