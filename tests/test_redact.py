@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -109,3 +110,10 @@ def test_users_of_addresses() -> None:
     assert user_and_password("http://a%40b:c%2Fd@h/v1") == ("a@b", "c/d")
     assert user_and_password("http://h/v1@x") is None
     assert user_and_password("http://[::1") is None
+
+
+@pytest.mark.parametrize("piece", ["a.", "authorization: ", "?a-", "http://", "x://@", "?" + "_" * 1000, "  "])
+def test_long_texts_take_linear_time(piece: str) -> None:
+    begin = time.process_time()
+    public((piece * 2**20)[: 2**20])
+    assert time.process_time() - begin < 20

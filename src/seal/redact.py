@@ -25,7 +25,7 @@ _NAMED = (
     r"(?:key|token|secret|password|passwd|pwd|passphrase|credentials?|authorization|sig|signature)"
 )
 _SETTING = re.compile(_NAMED, re.IGNORECASE)
-_USER = re.compile(r"\b([a-z][a-z0-9+.-]*://)[^\s/?#]*@", re.IGNORECASE)
+_USER = re.compile(r"\b([a-z][a-z0-9+.-]{0,30}://)[^\s/?#]*@", re.IGNORECASE)
 _QUERY = re.compile(rf"(?<=[?&])({_NAMED}=)[^\s&#'\"]+", re.IGNORECASE)
 _HEADER = re.compile(
     r"(authorization(?:\\?['\"])?\s*[:=,]\s*(?:b?\\?['\"])?(?:(?:bearer|basic)\s+)?)(?!bearer\s|basic\s)[^\s'\"\\,}]+",

@@ -201,7 +201,8 @@ def _json(content: bytes, redact: Redactor = NOTHING) -> Any:
 
 def _line(text: str, longest: int, redact: Redactor) -> str:
     """The beginning of a text on one line. Secrets go before it is cut, for half a key is no known secret."""
-    return " ".join(redact(_unicode(text)).split())[:longest] or "nothing"
+    known = " ".join(redact.exact(_unicode(text)).split())
+    return redact(known[:8192])[:longest] or "nothing"
 
 
 def _read_call(item: object, clean: Callable[[str], str]) -> ToolCall | MalformedCall:
