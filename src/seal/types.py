@@ -13,7 +13,6 @@ side come back as the character that they spell: JSON has no other way to write 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -260,18 +259,11 @@ class Verdict:
         reward: 1.0, 0.0, or None when nobody can say. None is not a zero: it leaves the statistics.
         kind: The error kind of the first failing check, None for success.
         detail: One line in words.
-
-    Raises:
-        ValueError: If the reward is NaN or infinite; from an environment, that leaves the episode unscored.
     """
 
     reward: float | None
     kind: str | None = None
     detail: str = ""
-
-    def __post_init__(self) -> None:
-        if self.reward is not None and not math.isfinite(self.reward):
-            raise ValueError(f"a reward is a finite number or None, not {self.reward}")
 
 
 class Finish(StrEnum):
