@@ -69,6 +69,10 @@ class InfrastructureFailure(SealError, ConnectionError):
     blame = Blame.INFRASTRUCTURE
 
 
+class RequestRefused(InfrastructureFailure):
+    """A model server refuses this conversation, and perhaps no other: a content filter, a form that it cannot take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A failure that ended an episode without a score.

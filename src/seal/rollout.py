@@ -347,14 +347,14 @@ def _in_threads(
     on_trajectory: Callable[[Trajectory], None] | None,
 ) -> list[Trajectory]:
     finished: dict[int, Trajectory] = {}
-    with ThreadPoolExecutor(max_workers=policy.concurrency, thread_name_prefix="seal-rollout") as pool:
+    pool = ThreadPoolExecutor(max_workers=policy.concurrency, thread_name_prefix="seal-rollout")
+    try:
         futures = {pool.submit(_play, environment, episode, policy): i for i, episode in enumerate(episodes)}
-        try:
-            for future in as_completed(futures):
-                trajectory = finished[futures[future]] = future.result()
-                if on_trajectory is not None:
-                    on_trajectory(trajectory)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            trajectory = finished[futures[future]] = future.result()
+            if on_trajectory is not None:
+                on_trajectory(trajectory)
+    finally:
+        # After an error nobody waits for the requests in flight: whoever closes the policy ends them.
+        pool.shutdown(wait=len(finished) == len(episodes), cancel_futures=True)
     return [finished[i] for i in range(len(episodes))]

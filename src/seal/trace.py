@@ -7,17 +7,23 @@ files are replaced atomically.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
+import fcntl
+import glob
 import json
+import math
 import os
+import re
+import time
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import orjson
 
@@ -27,17 +33,29 @@ from seal.types import Diagnosis, Trajectory
 VERSION = 1
 """Version of the trace format."""
 
+_JUST_NOW = 1.0
+"""Seconds for which a temporary file may be on disk without its lock."""
+
 T = TypeVar("T")
+
+
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+
+_LONG_INTEGER = re.compile(rb"(?<![\d.])\d{19}\d*(?![\d.eE])")
+"""What orjson may read as a float, because it is beyond 64 bits."""
+
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+"""How a field of floats spells what JSON cannot."""
 
 
 def dumps(value: object) -> bytes:
     """Serialise plain data, dataclasses and enums to one line of JSON with sorted mapping keys, without the newline.
 
     Model text can hold integers beyond 64 bits and lone surrogates, which orjson refuses; such records are written by
-    the standard library.
+    the standard library. NaN and infinities in a dataclass's fields become the strings that `load` reads as such.
     """
     try:
-        return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, default=_plain, option=_OPTIONS)
     except TypeError:
         return json.dumps(_tree(value), sort_keys=True, separators=(",", ":")).encode()
 
@@ -48,17 +66,21 @@ def loads(text: bytes) -> Any:
     Raises:
         ValueError: If it is no JSON.
     """
+    if not _LONG_INTEGER.search(text):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass  # lone surrogates, or no JSON at all
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
         return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _tree(value: object) -> object:
     """Plain containers of JSON values, for the standard library."""
-    kind: Any = type(value)
-    if _is_record(kind):
-        return {name: _tree(getattr(value, name)) for name in _fields(kind)}
+    if _is_record(type(value)):
+        return _tree(_plain(value))
     if isinstance(value, Mapping):
         return {str(key): _tree(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -69,11 +91,27 @@ def _tree(value: object) -> object:
 
 
 def _plain(value: object) -> object:
+    if _is_record(type(value)):
+        return _spelled_fields(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     raise TypeError(f"cannot write {type(value).__name__} to a trace")
+
+
+def _spelled_fields(record: Any) -> dict[str, object]:
+    """The fields of a dataclass by name, with floats that JSON lacks as strings."""
+    fields = _fields(record.__class__)
+    return {name: _spelled(getattr(record, name), kind) for name, kind in fields.items()}
+
+
+def _spelled(value: Any, kind: Any) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(float(value))
+    if kind == tuple[float, ...] and not math.isfinite(sum(value)):
+        return [_spelled(item, float) for item in value]
+    return value
 
 
 def load(cls: type[T], data: object, *, where: str = "record") -> T:
@@ -114,6 +152,8 @@ def _load(kind: Any, data: Any, where: str) -> Any:
             return kind(data)
         except ValueError:
             raise DataError(f"{where}: {data!r} is not one of {[str(member.value) for member in kind]}") from None
+    if kind is float and isinstance(data, str) and data in _NOT_FINITE:
+        return _NOT_FINITE[data]
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if not isinstance(data, kind):
@@ -129,7 +169,8 @@ def _load_union(kind: Any, data: Any, where: str) -> Any:
         for option in options:
             if _is_record(option) and set(data) == set(_fields(option)):
                 return _load(option, data, where)
-    return _load(options[0], data, where)
+    exact = [option for option in options if option is type(data)]  # such as str | int
+    return _load((exact or options)[0], data, where)
 
 
 def _is_record(kind: Any) -> typing.TypeGuard[type]:
@@ -177,18 +218,25 @@ class Traced:
 
 
 class LineWriter:
-    """Appends JSON lines to a file, each in one write; the file is whole after every call."""
+    """Appends JSON lines to a file, each in one write; it is whole after every call, and nobody else writes it."""
 
     def __init__(self, path: Path) -> None:
         """Open for appending; a torn last line of a killed process is cut off.
 
         Raises:
-            StorageError: If the file cannot be written.
+            StorageError: If the file cannot be written, is no regular file, or another process writes it.
         """
         self.path = path
         with writing(path):
+            if path.exists() and not path.is_file():
+                raise StorageError(f"cannot write {path}: it is no regular file; choose another path")
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
+            if not _locked(self._file):
+                self._file.close()
+                raise StorageError(
+                    f"cannot write {path}: another process is writing it; wait for its end, or choose another path"
+                )
             size = _whole_length(path)
             if size < path.stat().st_size:
                 os.truncate(path, size)
@@ -222,7 +270,7 @@ class LineWriter:
 
 def trace_record(traced: Traced) -> dict[str, object]:
     """The line of a trajectory."""
-    return {"record": "trajectory", "version": VERSION, **{f: getattr(traced, f) for f in _fields(Traced)}}
+    return {"record": "trajectory", "version": VERSION, **_spelled_fields(traced)}
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -279,14 +327,36 @@ def write_atomic(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
         try:
             with temporary.open("wb") as file:
+                _locked(file)  # a sign of life: see `_sweep`
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+                temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what writers of this file left when they were killed. A file that is being written is locked."""
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError), stale.open("rb") as file:
+            # A writer that has only just opened its file has not locked it yet.
+            if time.time() - stale.stat().st_mtime > _JUST_NOW and _locked(file):
+                stale.unlink()
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file for as long as it is open. Where locks are unknown (some network disks), nobody is in the way."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        return error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+    return True
 
 
 def write_json(path: Path, value: object) -> None:

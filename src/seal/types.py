@@ -5,6 +5,10 @@ the steps that answer it, a step is one sample of the policy with the tool calls
 
 *raw* is what the environment said; *shown* is what the policy saw through the interface Omega (eq 9). They are equal
 when no cue was added. Both are kept, so every cue can be audited and every rollout can be scored on the bare context.
+
+Whatever these types allow can be written to a trace and read back equal. A `Mapping[str, Any]` holds JSON values:
+finite numbers, text, true, false, null, lists and objects with text as keys. (Two halves of a surrogate pair side by
+side come back as the character that they spell: JSON has no other way to write them.)
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from seal.errors import ConfigError, InfrastructureFailure, MissingError
+from seal.errors import ConfigError, InfrastructureFailure, MissingError, RequestRefused
 from seal.models import openai as module
 from seal.models.openai import OpenAIPolicy, ServedModel, parse_model_spec
 from seal.task import Conversation, Message, Policy
@@ -153,8 +153,10 @@ def conversation(*messages: Message, tools: tuple[ToolSpec, ...] = (LS,), seed: 
 
 
 def ask(policy: OpenAIPolicy, *messages: Message, tools: tuple[ToolSpec, ...] = (LS,)) -> Generation | None:
-    (generation,) = policy.generate([conversation(*messages, tools=tools)])
-    policy.close()
+    try:
+        (generation,) = policy.generate([conversation(*messages, tools=tools)])
+    finally:
+        policy.close()
     return generation
 
 
@@ -425,7 +427,7 @@ def test_a_server_that_is_away_is_named_with_the_next_step() -> None:
 def test_a_slow_server_runs_into_the_time_out() -> None:
     with (
         Server(Reply(delay=0.6, body={})) as server,
-        pytest.raises(InfrastructureFailure, match=r"within 0\.2 seconds"),
+        pytest.raises(InfrastructureFailure, match=r"whole answer within 0\.2 seconds"),
     ):
         ask(OpenAIPolicy("m", server.url, timeout=0.2, retries=0))
 
@@ -473,13 +475,50 @@ def test_a_full_context_is_no_failure(message: str, code: str | None) -> None:
         assert len(server.requests) == 1
 
 
-def test_a_request_refused_at_once_is_the_users_error_later_it_is_not() -> None:
-    with Server(refusal(400, "tools are not supported")) as server:
-        with pytest.raises(ConfigError, match="tools are not supported"):
-            ask(OpenAIPolicy("m", server.url))
-        with pytest.raises(InfrastructureFailure, match="tools are not supported"):
-            ask(OpenAIPolicy("m", server.url), user(), said(Generation("x")), user())
-        assert len(server.requests) == 2
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        refusal(400, "tools are not supported"),
+        refusal(400, "The response was filtered", "content_filter"),
+        refusal(403, "Your chosen model requires moderation and your input was flagged"),
+        refusal(400, "flagged: the prompt is too long to be safe: content policy"),
+        refusal(422, "unprocessable"),
+        refusal(413, "no"),
+    ],
+)
+def test_a_refused_conversation_is_its_episodes_trouble_alone(trouble: Reply) -> None:
+    with Server(trouble, trouble, completion()) as server:
+        policy = OpenAIPolicy("m", server.url)
+        for messages in ([user()], [user(), said(Generation("x")), user()]):
+            with pytest.raises(RequestRefused, match="refuses the request"):
+                policy.generate([conversation(*messages)])
+        (generation,) = policy.generate([conversation()])
+        policy.close()
+        assert generation is not None
+        assert len(server.requests) == 3, "a refusal does not pass, and is not tried again"
+
+
+def test_what_concerns_everyone_ends_everyones_requests_at_once() -> None:
+    waiting = threading.Event()
+
+    def hang_then_refuse(request: dict[str, Any]) -> Reply:
+        if request["messages"][0]["content"] == "slow":
+            waiting.set()
+            return Reply(delay=30)
+        return refusal(401, "bad key")
+
+    with Server(hang_then_refuse) as server:
+        policy = OpenAIPolicy("m", server.url)
+        with ThreadPoolExecutor(1) as pool:
+            begin = time.monotonic()
+            slow = pool.submit(policy.generate, [conversation(user("slow"))])
+            assert waiting.wait(20)
+            with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+                policy.generate([conversation()])
+            with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+                slow.result(timeout=20)
+            assert time.monotonic() - begin < 25
+        policy.close()
 
 
 def test_models_that_want_the_newer_name_of_the_limit_get_it() -> None:

@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from seal._version import __version__
 from seal.cli.exits import guarded
+from seal.cli.output import PipeConsole
 
 EPILOGUE = "Exit codes: 0 done; 1 it ran and the answer is no; 2 bad input; 70 a bug in seal; 130 interrupted."
 
@@ -27,6 +28,7 @@ def build() -> App:
         version=__version__,
         default_parameter=Parameter(negative=""),
         suppress_keyboard_interrupt=False,
+        console=PipeConsole(),
     )
     app.command("seal.cli.train:train", name="train", help=_TRAIN)
     app.command("seal.cli.eval:evaluate", name="eval", help="Measure success in the bare environment.")

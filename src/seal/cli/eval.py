@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from rich.text import Text
 
+from seal import redact
 from seal.cli.environments import build, parse_options
+from seal.cli.episode_log import EpisodeLog, Refusals
 from seal.cli.exits import NO, OK, prompt_interrupt, resumable
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, label_table, rate, result, success_table, tracked
 from seal.errors import ConfigError
-from seal.trace import LineWriter, Traced, read_json, read_traces, trace_record, write_json
 from seal.types import Diagnosis, Trajectory
-
-Pair = tuple[Trajectory, Diagnosis]
 
 
 def evaluate(
@@ -37,7 +38,7 @@ def evaluate(
 ) -> int:
     """Measure success in the bare environment, by category, with the failure profile.
 
-    Exit code 1 if nothing could be scored.
+    Exit code 1 if nothing could be scored; 2 if the server refuses every conversation.
 
     Args:
         model: Run directory, model directory, hub id, smollm2, openai:MODEL[@URL] or scripted:reference.
@@ -55,31 +56,29 @@ def evaluate(
     """
     if samples < 1:
         raise ConfigError(f"--samples must be at least 1, got {samples}")
-    if temperature < 0:
-        raise ConfigError(f"--temperature must not be negative, got {temperature}")
+    if not 0 <= temperature < math.inf:
+        raise ConfigError(f"--temperature must not be negative, and be a finite number; got {temperature}")
     began = perf_counter()
-    from seal.cli.policies import policy_for, run_config  # noqa: PLC0415 -- not for --help
+    from seal.cli.policies import policy_for  # noqa: PLC0415 -- not for --help
 
-    options = parse_options(option)
-    trained = run_config(model)
-    if trained is not None and env in (None, trained.environment.name):
-        # The options decide what is held out: a run trained on another division must be tested on that one.
-        env, options = trained.environment.name, {**trained.environment.options, **options}
-    env = env or "bfcl"
+    env, options = _where(model, env, parse_options(option))
     environment = build(env, options)
     chosen = environment.tasks(split).take(tasks)
     if not len(chosen):
         raise ConfigError(f"split {split!r} of {env} is empty; its splits: {', '.join(environment.splits())}")
-    settings: dict[str, Any] = {
-        "model": model,
-        "environment": env,
-        "split": split,
-        "options": options,
-        "model_options": parse_options(model_option),
-        "temperature": temperature,
-        "seed": seed,
-        "interface": None,
-    }
+    model_options = parse_options(model_option)
+    settings: dict[str, Any] = redact.settings(
+        {
+            "model": model,
+            "environment": env,
+            "split": split,
+            "options": options,
+            "model_options": model_options,
+            "temperature": temperature,
+            "seed": seed,
+            "interface": None,
+        }
+    )
     from seal.cli.shown import parse_interface  # noqa: PLC0415 -- not for --help
     from seal.episodes import play_tasks  # noqa: PLC0415
     from seal.evaluate import evaluate as play_bare  # noqa: PLC0415
@@ -92,37 +91,27 @@ def evaluate(
     with ExitStack() as stack:
         stack.enter_context(resumable(how))
         answer = stack.enter_context(result(as_json=json))
-        log = _Log(out, settings)
+        log = EpisodeLog(out, settings)
         stack.callback(log.close)
+        log.load()
         wanted = {(task.id, sample) for task in chosen for sample in range(samples)}
         kept = {key: pair for key, pair in log.kept.items() if key in wanted}
-        policy = policy_for(
-            model, environment, chosen, temperature=temperature, seed=seed, options=settings["model_options"]
-        )
+        policy = policy_for(model, environment, chosen, temperature=temperature, seed=seed, options=model_options)
         stack.callback(policy.close)
+        log.begin()
+        refusals = Refusals(scored=bool(kept))
         if policy.concurrency > 1:
             stack.enter_context(prompt_interrupt(how))
         bar = stack.enter_context(tracked(f"{env} {split}", len(wanted) - len(kept)))
 
         def on_trajectory(trajectory: Trajectory, diagnosis: Diagnosis) -> None:
             log.write(trajectory, diagnosis)
+            refusals.see(trajectory)
             bar.advance()
 
-        if omega is None:
-            played = play_bare(
-                environment, chosen, policy, samples=samples, seed=seed, done=kept, on_trajectory=on_trajectory
-            )
-        else:
-            played = play_tasks(
-                environment,
-                chosen,
-                policy,
-                omega.presenter(),
-                samples=samples,
-                seed=seed,
-                done=kept,
-                on_trajectory=on_trajectory,
-            )
+        play = play_bare if omega is None else partial(play_tasks, presenter=omega.presenter())
+        played = play(environment, chosen, policy, samples=samples, seed=seed, done=kept, on_trajectory=on_trajectory)
+        refusals.end()
         pairs = [*kept.values(), *played]
         measured = summarise(pairs).to_json()
         if not measured["n"]:
@@ -140,54 +129,15 @@ def evaluate(
     return OK if measured["n"] else NO
 
 
-class _Log:
-    """The trace file of an evaluation, and the settings beside it that a resumed one must share.
+def _where(model: str, env: str | None, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The environment and its options: those of the run, unless others are named."""
+    from seal.cli.policies import run_config  # noqa: PLC0415 -- not for --help
 
-    Attributes:
-        kept: What is in the file already and scored, by (task id, sample).
-    """
-
-    def __init__(self, out: Path | None, settings: dict[str, Any]) -> None:
-        self.out, self.settings = out, settings
-        self.kept: dict[tuple[str, int], Pair] = {}
-        self._writer: LineWriter | None = None
-        if self.out is None:
-            return
-        if self.out.is_dir():
-            raise ConfigError(f"--out needs a file, and {self.out} is a directory")
-        beside = self.out.with_name(f"{self.out.name}.settings.json")
-        if self.out.exists() and self.out.stat().st_size:
-            self._check(read_json(beside) if beside.exists() else None, beside)
-            for traced in read_traces(self.out):
-                trajectory = traced.trajectory
-                key = (trajectory.task_id, trajectory.sample)
-                self.kept.pop(key, None)
-                if trajectory.verdict.reward is not None:  # what could not be scored is tried again
-                    self.kept[key] = (trajectory, traced.diagnosis)
-        self._writer = LineWriter(self.out)
-        write_json(beside, self.settings)
-
-    def _check(self, stored: Any, beside: Path) -> None:
-        if not isinstance(stored, dict):
-            raise ConfigError(
-                f"{self.out} exists, but {beside.name} beside it does not say what it holds; choose another --out"
-            )
-        for key, value in self.settings.items():
-            if stored.get(key) != value:
-                raise ConfigError(
-                    f"{self.out} holds an evaluation with {key} = {stored.get(key)!r}, this one has {value!r}; "
-                    "choose another --out"
-                )
-
-    def write(self, trajectory: Trajectory, diagnosis: Diagnosis) -> None:
-        """Keep one finished episode."""
-        if self._writer is not None:
-            self._writer.write(trace_record(Traced(trajectory, diagnosis)))
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._writer is not None:
-            self._writer.close()
+    trained = run_config(model)
+    if trained is not None and env in (None, trained.environment.name):
+        # The options decide what is held out: a run trained on another division must be tested on that one.
+        return trained.environment.name, {**trained.environment.options, **options}
+    return env or "bfcl", options
 
 
 def _say(answer: Result) -> None:

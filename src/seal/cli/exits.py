@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -24,6 +25,7 @@ from cyclopts import CycloptsError
 
 from seal.cli.output import complain, stderr
 from seal.errors import SealError
+from seal.redact import Redactor
 
 OK, NO, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -91,6 +93,7 @@ def guarded(command: Callable[[], object]) -> int:
     Args:
         command: Returns an exit code, or None for success.
     """
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -127,6 +130,24 @@ def guarded(command: Callable[[], object]) -> int:
     return code if isinstance(code, int) else OK
 
 
+def _open_streams() -> None:
+    """Put the null device where the caller closed a standard stream (`seal ... >&-`).
+
+    Otherwise the next file that is opened, such as a trace, would get the stream's number, and with it whatever
+    libraries and subprocesses print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    # Python has None for a stream that was closed when it started.
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 -- stays open until the process ends
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 -- the same
+
+
 def _silence_stdout() -> None:
     """Let the interpreter flush stdout at its end without an error."""
     null = os.open(os.devnull, os.O_WRONLY)
@@ -152,5 +173,6 @@ def _disk_full(error: BaseException | None) -> bool:
 def _show_traceback() -> bool:
     if os.environ.get("SEAL_DEBUG", "") in ("", "0"):
         return False
-    traceback.print_exc()
+    with contextlib.suppress(OSError):
+        sys.stderr.write(Redactor.of_environment()(traceback.format_exc()))
     return True

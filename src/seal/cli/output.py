@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 from rich.console import Console
@@ -24,35 +24,38 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from seal.redact import Redactor
 from seal.taxonomy import SUCCESS, Label
 from seal.trace import dumps
 
 
-class _Console(Console):
+class PipeConsole(Console):
     """Leaves a closed pipe to `seal.cli.exits`, where it is no failure."""
 
     def on_broken_pipe(self) -> None:
+        """Let the error through."""
         raise BrokenPipeError
 
 
 def stdout() -> Console:
     """Where results go. Lines are folded on terminals only."""
-    console = _Console(highlight=False)
+    console = PipeConsole(highlight=False)
     console.soft_wrap = not console.is_terminal
     return console
 
 
 def stderr() -> Console:
     """Where progress and messages go."""
-    return _Console(stderr=True, highlight=False)
+    return PipeConsole(stderr=True, highlight=False)
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Print one red message to stderr, and a plain next step below it."""
-    console = stderr()
-    console.print(Text(clean(message), style="red"), soft_wrap=True)
-    if hint:
-        console.print(Text(clean(hint)), soft_wrap=True)
+    """Print one red message to stderr, without secrets, and a plain next step below it."""
+    console, redact = stderr(), Redactor.of_environment()
+    with suppress(OSError):  # stderr is full or gone: the exit code still tells
+        console.print(Text(clean(redact(message)), style="red"), soft_wrap=True)
+        if hint:
+            console.print(Text(clean(redact(hint))), soft_wrap=True)
 
 
 def clean(text: str) -> str:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import orjson
-
 from seal.cli.options import Flag
 from seal.cli.output import result
 from seal.errors import ConfigError, MissingError
 from seal.taxonomy import Label
-from seal.trace import Traced, dumps, read_traces
+from seal.trace import Traced, dumps, loads, read_traces
 
 
 def show(
@@ -46,7 +44,7 @@ def show(
     with result(as_json=json) as answer:
         if json:
             chosen = list(islice(select(path, wanted), limit or None))
-            answer.data = {"path": str(path), "trajectories": [orjson.loads(dumps(traced)) for traced in chosen]}
+            answer.data = {"path": str(path), "trajectories": [loads(dumps(traced)) for traced in chosen]}
         else:
             from seal.cli.transcript import transcript  # noqa: PLC0415 -- rich tables are not for --json
 

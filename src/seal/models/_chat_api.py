@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from seal.parse import DIALECTS, Dialect, served_call, tool_object
+from seal.redact import NOTHING, Redactor
 from seal.task import Conversation, Message
+from seal.trace import loads
 from seal.types import Generation, MalformedCall, StopReason, ToolCall
-
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
-    from openai.types.chat.chat_completion import Choice
 
 ChatMessage = dict[str, object]
 """A message of the API."""
@@ -101,51 +99,130 @@ def text_request(conversation: Conversation, dialect: Dialect) -> list[ChatMessa
     return messages
 
 
-def read_completion(completion: ChatCompletion, dialect: Dialect, *, native: bool) -> Generation:
+def read_completion(content: bytes, dialect: Dialect, *, native: bool, redact: Redactor = NOTHING) -> Generation:
     """The generation in a server's answer.
 
     With native tool calling, text in which the dialect sees calls that the server did not take for calls is evidence:
     they become malformed calls.
 
+    Args:
+        content: The answer's body.
+        dialect: How calls are written in text.
+        native: Whether the server reads calls itself.
+        redact: Takes secrets out of the texts of the answer, in case the server echoes what it was sent.
+
     Raises:
         NotACompletionError: If the answer lacks what every completion has.
     """
-    # The client does not validate: it hands over whatever JSON came.
-    choices: Sequence[Choice] = getattr(completion, "choices", None) or ()
-    message = getattr(choices[0], "message", None) if choices else None
-    if message is None:
-        raise NotACompletionError("it holds no message")
-    raw: object = message.content or getattr(message, "refusal", None) or ""
+    data = _json(content, redact)
+    choices = data.get("choices") if isinstance(data, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise NotACompletionError(f"it holds no message: {said(content, redact)}")
+    raw = message.get("content") or message.get("refusal") or ""
     if not isinstance(raw, str):
         raise NotACompletionError("its content is no text")
-    usage = completion.usage
-    text = _unicode(raw)
+
+    def clean(text: str) -> str:
+        return redact.exact(_unicode(text))
+
+    text = clean(raw)
     calls: tuple[ToolCall | MalformedCall, ...] = ()
-    content = text
+    body = text
     if native:
-        for served in message.tool_calls or ():
-            function = getattr(served, "function", None)
-            name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
-            if not isinstance(name, str) or not isinstance(arguments, str | None):
-                raise NotACompletionError("a tool call in it lacks a name, or its arguments are no text")
-            calls += (served_call(_unicode(name), _unicode(arguments or ""), served.id or None),)
+        served = message.get("tool_calls") or []
+        if not isinstance(served, list):
+            raise NotACompletionError("its tool calls are no list")
+        calls = tuple(_read_call(item, clean) for item in served)
         if calls:
-            text = "\n".join(filter(None, (content, *map(_written, calls))))
+            text = "\n".join(filter(None, (body, *map(_written, calls))))
         else:
             parsed = dialect.parse(text)
-            content = parsed.content
+            body = parsed.content
             calls = tuple(_unserved(call, dialect) for call in parsed.calls)
     else:
         parsed = dialect.parse(text)
-        content, calls = parsed.content, parsed.calls
+        body, calls = parsed.content, parsed.calls
+    usage = data.get("usage")
     return Generation(
         text,
-        content,
+        body,
         calls,
-        StopReason.LENGTH if choices[0].finish_reason == "length" else StopReason.STOP,
-        prompt_tokens=usage.prompt_tokens or 0 if usage else 0,
-        completion_tokens=usage.completion_tokens or 0 if usage else 0,
+        StopReason.LENGTH if choice.get("finish_reason") == "length" else StopReason.STOP,
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        completion_tokens=_count(usage, "completion_tokens"),
     )
+
+
+def said(content: bytes, redact: Redactor = NOTHING) -> str:
+    """What a server's answer says to people, on one line without secrets: its error message, or its beginning."""
+    try:
+        data = _json(content)
+    except NotACompletionError:
+        data = None
+    inner = data.get("error", data) if isinstance(data, dict) else None
+    text = inner.get("message") if isinstance(inner, dict) else inner
+    if not isinstance(text, str) or not text:
+        text = content.decode("utf-8", "replace")
+    return _line(text, 300, redact)
+
+
+def error_code(content: bytes) -> str | None:
+    """The code of the error in a server's answer, if it has one."""
+    try:
+        data = _json(content)
+    except NotACompletionError:
+        return None
+    inner = data.get("error", data) if isinstance(data, dict) else None
+    code = inner.get("code") or inner.get("type") if isinstance(inner, dict) else None
+    return code if isinstance(code, str) else None
+
+
+def served_models(content: bytes) -> list[str]:
+    """Names in the answer to the question for models; empty if it has another form."""
+    try:
+        data = _json(content)
+    except NotACompletionError:
+        return []
+    models = data.get("data") if isinstance(data, dict) else None
+    found = [model.get("id") for model in models if isinstance(model, dict)] if isinstance(models, list) else []
+    return [" ".join(name.split())[:100] for name in found if isinstance(name, str) and name.strip()]
+
+
+def _json(content: bytes, redact: Redactor = NOTHING) -> Any:
+    try:
+        return loads(content)
+    except ValueError as error:
+        reason = " ".join(str(error).split())[:80]
+        beginning = _line(content.decode("utf-8", "replace"), 100, redact)
+        raise NotACompletionError(f"it is not JSON ({reason}): {beginning}") from None
+
+
+def _line(text: str, longest: int, redact: Redactor) -> str:
+    """The beginning of a text on one line. Secrets go before it is cut, for half a key is no known secret."""
+    known = " ".join(redact.exact(_unicode(text)).split())
+    return redact(known[:8192])[:longest] or "nothing"
+
+
+def _read_call(item: object, clean: Callable[[str], str]) -> ToolCall | MalformedCall:
+    function = item.get("function") if isinstance(item, dict) else None
+    name, arguments = (function.get("name"), function.get("arguments")) if isinstance(function, dict) else (None, None)
+    if not isinstance(item, dict) or not isinstance(name, str) or not isinstance(arguments, str | None):
+        raise NotACompletionError("a tool call in it lacks a name, or its arguments are no text")
+    given = item.get("id")
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = str(given)
+    call_id = clean(given) if isinstance(given, str) and given else None
+    return served_call(clean(name), clean(arguments or ""), call_id)
+
+
+def _count(usage: object, name: str) -> int:
+    """A number of tokens; 0, which stands for unknown, for whatever is none."""
+    value = usage.get(name) if isinstance(usage, dict) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
 
 
 def _id(call: ToolCall | MalformedCall, number: int, position: int, used: set[str]) -> str | None:

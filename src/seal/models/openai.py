@@ -1,41 +1,51 @@
 """A policy behind any OpenAI-compatible chat completions server.
 
-Whose fault a failure is decides what becomes of it. What the *user* set wrongly (key, address, model name, an option
-that the server refuses from the start) is a `ConfigError` and ends the run. What the *server* does wrong is retried,
-then becomes an `InfrastructureFailure`: the episode stays unscored. A context that is full is neither: it ends the
-episode.
+Whose fault a failure is decides what becomes of it. What concerns *every* conversation (key, address, model name, an
+option that cannot be used) is a `ConfigError` and ends the run at once. What concerns *one* (a content filter, an
+answer that cannot be read, a server that is away or too slow after all repetitions) is an `InfrastructureFailure`: that
+episode stays unscored, with its reason. A context that is full is neither: it ends the episode.
+
+Nothing that a server sends is trusted: see `seal.models._server` for time and size, `seal.models._chat_api` for form,
+`seal.redact` for keys that come back.
 """
 
 from __future__ import annotations
 
 import email.utils
 import hashlib
+import json
+import math
 import os
 import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from seal.errors import ConfigError, InfrastructureFailure, MissingError
-from seal.models._chat_api import NotACompletionError, read_completion, text_request, tools_request
+from seal.errors import ConfigError, InfrastructureFailure, MissingError, RequestRefused
+from seal.models._address import OFFICIAL, read_address, read_key, redactor
+from seal.models._chat_api import error_code, read_completion, said, served_models, text_request, tools_request
 from seal.parse import dialect as dialect_by_name
+from seal.redact import public
 from seal.task import Conversation
 from seal.types import Generation
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAI
-    from openai.types.chat import ChatCompletion
+    from openai import APIStatusError
 
-OFFICIAL = "https://api.openai.com/v1"
-"""Where requests go if nothing else is said."""
+    from seal.models._server import Server
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 """Seconds before the first repetition (then doubled each time), and the longest wait that a server may ask for."""
 
 _RETRIED = frozenset({408, 409, 425, 429})
+
+_FILTERED = re.compile(r"flagged|moderation|content.?(?:filter|policy|management)|safety", re.IGNORECASE)
+"""How servers say that a content filter refused a conversation, some of them with the status of a bad key."""
+
+_MOST_AT_ONCE, _MOST = 1000, 1e9
 
 _CONTEXT_FULL = re.compile(
     r"context.{0,20}(?:length|size|window)|maximum (?:context|allowed|input|model) length|too many tokens"
@@ -69,7 +79,7 @@ def parse_model_spec(spec: str) -> ServedModel:
         model, at, url = rest[: found.start()], "@", rest[found.end() :]
     if kind != "openai" or not model or (at and not url.startswith(("http://", "https://"))):
         raise ConfigError(
-            f"expected openai:MODEL or openai:MODEL@http://HOST:PORT/v1, got {spec!r}; "
+            f"expected openai:MODEL or openai:MODEL@http://HOST:PORT/v1, got {public(spec)!r}; "
             "for example openai:Qwen/Qwen2.5-7B-Instruct@http://localhost:8000/v1"
         )
     return ServedModel(model, url or None)
@@ -86,13 +96,19 @@ class OpenAIPolicy:
         dialect: How calls are written in text. In mode `tools` it only finds calls that the server left in the text.
         temperature: Sampling temperature; None for the server's default.
         max_tokens: Longest answer in tokens; None for the server's default.
-        concurrency: How many requests may be in flight.
-        timeout: Seconds that one request may take.
+        concurrency: How many requests may be in flight, at most 1000.
+        timeout: Seconds that one request may take, from looking up the server's name to the last byte of the answer.
         retries: How often a request is repeated after a failure that may pass (429, 5xx, connection, time-out, an
             answer that is no completion). Waits double from half a second and follow the server's Retry-After up to a
             minute.
         seed: If given, each request carries a seed derived from it, the conversation's seed and the step.
         extra_body: Further fields of the request, as the server documents them.
+
+    Attributes:
+        name: `openai:` and the model.
+        concurrency: How many threads may ask. At least 2, for a policy with 1 would get whole batches, of which one
+            refused conversation takes the others with it; with the option at 1 there is still one request at a time.
+        base_url: The server's address without user, password and keys.
 
     Raises:
         MissingError: If the openai package is not installed.
@@ -117,28 +133,49 @@ class OpenAIPolicy:
     ) -> None:
         if mode not in ("tools", "text"):
             raise ConfigError(f"mode is 'tools' or 'text', not {mode!r}")
-        if concurrency < 1 or timeout <= 0 or retries < 0:
-            raise ConfigError(
-                "concurrency must be at least 1, timeout positive and retries not negative; "
-                f"got concurrency={concurrency}, timeout={timeout}, retries={retries}"
-            )
+        _whole("concurrency", concurrency, 1, _MOST_AT_ONCE)
+        _whole("retries", retries, 0)
+        _real("timeout", timeout, above=0)
+        if temperature is not None:
+            _real("temperature", temperature)
+        if max_tokens is not None:
+            _whole("max_tokens", max_tokens, 1)
+        if seed is not None:
+            _whole("seed", seed, -(2**63))
+        address = read_address(base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL)
+        key = read_key(api_key_env, official=address.url.rstrip("/") == OFFICIAL and address.login is None)
         self.name = f"openai:{model}"
-        self.concurrency = concurrency
-        self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+        self.concurrency = max(2, concurrency)
+        self.base_url = address.url
         self._model = model
         self._api_key_env = api_key_env
         self._native = mode == "tools"
-        self._dialect = dialect_by_name(dialect)
+        self._dialect = dialect_by_name(str(dialect))
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._limit_field = "max_tokens"
         self._timeout = timeout
         self._retries = retries
         self._seed = seed
-        self._extra_body = dict(extra_body or {})
+        self._extra_body = _json_object("extra_body", extra_body or {})
+        self._redact = redactor(address, key)
+        self._flying = threading.BoundedSemaphore(concurrency)
+        self._reading = threading.Lock()  # one answer at a time: parsed, it takes many times its bytes
         self._closed = threading.Event()
-        self._client = self._connect()
-        self._create = cast("Callable[..., ChatCompletion]", self._client.chat.completions.create)
+        self._ended: str | None = None  # why nobody need ask any more
+        try:
+            import openai  # noqa: F401, PLC0415 -- an extra, and slow to import
+        except ModuleNotFoundError as error:
+            raise MissingError("the openai package is not installed: pip install 'seal-rl[openai]'") from error
+        from seal.models._server import Server  # noqa: PLC0415 -- needs openai
+
+        try:
+            self._server: Server = Server(address, key, timeout)
+        except Exception as error:  # what the client thinks of address and proxies; the cause may hold passwords
+            raise ConfigError(
+                f"the client for {self.base_url} cannot be set up ({self._redact(str(error))}): check the address "
+                "and the environment variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+            ) from None
 
     def generate(self, conversations: Sequence[Conversation]) -> list[Generation | None]:
         """The next message of each conversation, one request after the other; see `seal.task.Policy`.
@@ -147,37 +184,23 @@ class OpenAIPolicy:
             One generation per conversation; None where the server says that the context is full.
 
         Raises:
-            ConfigError: If key, model, address or request are refused.
+            ConfigError: If key, model or address are refused, now or to another thread.
+            RequestRefused: If this conversation is refused.
             InfrastructureFailure: If the server is away or stays unable to answer.
         """
         return [self._continue(conversation) for conversation in conversations]
 
     def close(self) -> None:
-        """Close connections and stop waiting for repetitions."""
+        """Close connections, let go of requests and stop waiting for repetitions."""
         self._closed.set()
-        self._client.close()
-
-    def _connect(self) -> OpenAI:
-        try:
-            import openai  # noqa: PLC0415 -- an extra, and slow to import
-        except ModuleNotFoundError as error:
-            raise MissingError("the openai package is not installed: pip install 'seal-rl[openai]'") from error
-        if not self.base_url.startswith(("http://", "https://")):
-            raise ConfigError(f"base_url must begin with http:// or https://, got {self.base_url!r}")
-        key = os.environ.get(self._api_key_env, "")
-        if not key and self.base_url.rstrip("/") == OFFICIAL:
-            raise ConfigError(
-                f"the environment variable {self._api_key_env} is not set: set it to a key for {OFFICIAL}, "
-                "or name another server with base_url"
-            )
-        return openai.OpenAI(api_key=key or "none", base_url=self.base_url, timeout=self._timeout, max_retries=0)
+        self._server.close()
 
     def _continue(self, conversation: Conversation) -> Generation | None:
-        begun = any(message.role == "assistant" for message in conversation.messages)
         body = self._body(conversation)
         attempt = 0
         while True:
-            outcome = self._ask(body, begun=begun)
+            with self._flying:
+                outcome = self._ask(body)
             if not isinstance(outcome, _Trouble):
                 return outcome
             if outcome.switch:
@@ -188,59 +211,77 @@ class OpenAIPolicy:
                     f"the server at {self.base_url} did not answer ({outcome.what}; {attempt + 1} attempts): "
                     "check that it runs and serves this address, or raise timeout or retries"
                 )
-            backoff = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT) * random.uniform(0.75, 1.0)
+            backoff = min(_FIRST_WAIT * 2 ** min(attempt, 10), _LONGEST_WAIT) * random.uniform(0.75, 1.0)
             attempt += 1
             if self._closed.wait(outcome.wait or backoff):
-                raise InfrastructureFailure(f"the policy was closed while it waited for {self.base_url}")
+                raise self._end()
 
-    def _ask(self, body: Mapping[str, Any], *, begun: bool) -> Generation | _Trouble | None:
-        """Send one request. `begun`: whether the server has accepted this conversation before."""
+    def _ask(self, body: Mapping[str, Any]) -> Generation | _Trouble | None:
+        """Send one request."""
         import openai  # noqa: PLC0415 -- an extra, and slow to import
 
-        if self._closed.is_set():
-            raise InfrastructureFailure(f"the policy for {self.base_url} is closed")
-        try:
-            completion = self._create(**body)
-            return read_completion(completion, self._dialect, native=self._native)
-        except openai.APIStatusError as error:
-            return self._refused(error, body, begun=begun)
-        except openai.APITimeoutError:
-            return _Trouble(f"no answer within {self._timeout:g} seconds")
-        except openai.APIConnectionError as error:
-            return _Trouble(f"connection failed: {error.__cause__ or error}")
-        except (openai.APIError, NotACompletionError, ValueError) as error:
-            return _Trouble(f"the answer is not a chat completion: {str(error)[:200]}")
-        except RuntimeError as error:  # what the client raises if `close` came first
-            if not self._closed.is_set():
-                raise
-            raise InfrastructureFailure(f"the policy for {self.base_url} is closed") from error
+        from seal.models._server import ClosedError  # noqa: PLC0415 -- needs openai
 
-    def _refused(self, error: APIStatusError, body: Mapping[str, Any], *, begun: bool) -> _Trouble | None:
-        status, said = error.status_code, _said(error)
-        code = getattr(error, "code", None)
-        if status in (401, 403):
-            raise ConfigError(
-                f"the server at {self.base_url} refuses the key in {self._api_key_env} ({status}: {said}): set "
-                f"{self._api_key_env} to a valid key, or name another variable with api_key_env"
-            ) from error
-        if status == 404:
-            raise ConfigError(
-                f"the server at {self.base_url} does not know the model {self._model!r} or this address (404: {said}); "
-                f"{self._served()}; the address usually ends in /v1"
-            ) from error
+        if self._closed.is_set():
+            raise self._end()
+        try:
+            content = self._server.complete(body)
+            with self._reading:
+                return read_completion(content, self._dialect, native=self._native, redact=self._redact)
+        except ClosedError:
+            raise self._end() from None
+        except openai.APIStatusError as error:
+            return self._refused(error, body)
+        except (TimeoutError, openai.APITimeoutError):
+            return _Trouble(f"no whole answer within {self._timeout:g} seconds")
+        except openai.APIConnectionError as error:
+            return _Trouble(self._redact(f"connection failed: {error.__cause__ or error}"))
+        except Exception as error:  # whatever a server sends is the trouble of the one episode that gets it
+            what = str(error) if isinstance(error, (openai.OpenAIError, ValueError)) else repr(error)
+            return _Trouble(f"the answer is not a chat completion: {self._redact(what)[:300]}")
+
+    def _refused(self, error: APIStatusError, body: Mapping[str, Any]) -> _Trouble | None:
+        status, content = error.status_code, error.response.content
+        what, code = said(content, self._redact), error_code(content)
         if code == "insufficient_quota":
-            raise ConfigError(f"the account at {self.base_url} has no quota left: {said}") from error
+            raise self._everyone(f"the account at {self.base_url} has no quota left: {what}")
+        if status == 404:
+            raise self._everyone(
+                f"the server at {self.base_url} does not know the model {self._model!r} or this address (404: {what}); "
+                f"{self._served()}; the address usually ends in /v1"
+            )
+        filtered = _FILTERED.search(f"{what} {code}") is not None
+        if status in (401, 403) and not filtered:
+            raise self._everyone(
+                f"the server at {self.base_url} refuses the key in {self._api_key_env} ({status}: {what}): set "
+                f"{self._api_key_env} to a valid key, or name another variable with api_key_env"
+            )
         if status in _RETRIED or status >= 500:
-            return _Trouble(f"{status}: {said}", _retry_after(error.response.headers))
-        if code in ("context_length_exceeded", "exceed_context_size_error") or _CONTEXT_FULL.search(said):
+            return _Trouble(f"{status}: {what}", _retry_after(error.response.headers))
+        if not filtered and (
+            code in ("context_length_exceeded", "exceed_context_size_error") or _CONTEXT_FULL.search(what)
+        ):
             return None
-        if "max_completion_tokens" in said and "max_tokens" in body:
+        if "max_completion_tokens" in what and "max_tokens" in body:
             self._limit_field = "max_completion_tokens"
-            return _Trouble(said, switch=True)
-        message = f"the server at {self.base_url} refuses the request ({status}: {said})"
-        if begun:
-            raise InfrastructureFailure(f"{message}, after it accepted the conversation's beginning") from error
-        raise ConfigError(f"{message}: check mode, model and extra_body against the server's documentation") from error
+            return _Trouble(what, switch=True)
+        raise RequestRefused(f"the server at {self.base_url} refuses the request ({status}: {what})") from None
+
+    def _everyone(self, message: str) -> Exception:
+        """End this and every other request, for none can be answered; the exception to raise."""
+        self._ended = message
+        self._closed.set()
+        self._server.cancel()
+        return self._end()
+
+    def _end(self) -> Exception:
+        """What to raise when nobody is answered any more."""
+        if self._ended is not None:
+            error: Exception = ConfigError(self._ended)
+        else:
+            error = InfrastructureFailure(f"the policy for {self.base_url} is closed")
+        error.__suppress_context__ = True  # the client's own error, which may hold what was sent
+        return error
 
     def _body(self, conversation: Conversation) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model}
@@ -265,13 +306,11 @@ class OpenAIPolicy:
         return body
 
     def _served(self) -> str:
-        import openai  # noqa: PLC0415 -- an extra, and slow to import
-
         try:
-            names = [model.id for model in self._client.models.list().data][:10]
-        except (openai.OpenAIError, ValueError, AttributeError, TypeError):
+            names = served_models(self._server.models())[:10]
+        except Exception:  # a courtesy: the message that asks for it says enough without
             names = []
-        return f"it serves {', '.join(names)}" if names else "it does not say what it serves"
+        return f"it serves {self._redact(', '.join(names))}" if names else "it does not say what it serves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,25 +328,37 @@ class _Trouble:
     switch: bool = False
 
 
-def _said(error: APIStatusError) -> str:
-    """What the server said, without the client's framing, on one line."""
-    body = error.body
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        text = inner.get("message", inner) if isinstance(inner, dict) else inner
-    else:
-        text = error.message
-    return " ".join(str(text).split())[:300]
-
-
 def _retry_after(headers: Mapping[str, str]) -> float:
     """Seconds until the moment that a Retry-After header names, as a number or as a date; 0 without one."""
     value = headers.get("retry-after", "")
     try:
-        return max(float(value), 0.0)
+        seconds = float(value)
     except ValueError:
-        pass
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return 0.0
+    return 0.0 if math.isnan(seconds) else max(seconds, 0.0)
+
+
+def _whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        span = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ConfigError(f"{name} is a whole number {span}, got {name}={value!r}")
+
+
+def _real(name: str, value: object, *, above: float | None = None) -> None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and value < _MOST
+    if not good or (value <= above if above is not None else value < 0):  # type: ignore[operator]
+        span = "positive" if above is not None else "not negative"
+        raise ConfigError(f"{name} is a number below {_MOST:g} and {span}, got {name}={str(value)[:60]}")
+
+
+def _json_object(name: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a table of further fields of the request, got {type(value).__name__}")
     try:
-        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except ValueError:
-        return 0.0
+        json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name} cannot be sent as JSON: {error}") from None
+    return dict(value)
