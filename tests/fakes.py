@@ -56,7 +56,7 @@ class CounterSession:
     def tools(self) -> Sequence[ToolSpec]:
         return (ADD, READ, UNDO) if self.turn else (ADD, READ)
 
-    def user_message(self) -> str | None:
+    def user_message(self, answer: str | None = None) -> str | None:
         self.turn += 1
         self.called, self.at_turn_start = [], self.value
         return (f"add {self.amount}", "thanks")[self.turn] if self.turn < 2 else None

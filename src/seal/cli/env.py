@@ -53,7 +53,7 @@ def _describe(envs: Any, name: str) -> dict[str, Any]:
     try:
         documentation = inspect.getdoc(envs.factory(name)) or ""
         item["summary"] = documentation.partition("\n")[0]
-        item["options"] = list(envs.options(name))
+        item["options"] = list(envs.options(name) or ())
         item["splits"] = list(build(name).splits())
         item["ready"] = True
     except MissingError as error:
@@ -135,7 +135,7 @@ def _replayed(answer: Result, environment: Environment, tasks: int | None) -> bo
     with tracked("reference answers", len(selected)) as bar:
         for task in selected:
             verdict = play_reference(environment, task).verdict
-            if verdict.reward != 1:
+            if verdict is not None and verdict.reward != 1:
                 failed.append({"task": task.id, "reward": verdict.reward, "kind": verdict.kind, "why": verdict.detail})
             bar.advance()
     answer.data = {"environment": environment.name, "tasks": len(selected), "failed": failed}
@@ -171,10 +171,13 @@ def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) 
             for call, outcome in zip(turn.calls, turn.results, strict=True):
                 given = ", ".join(f"{k}={v!r}" for k, v in call.arguments.items())
                 answer.say(f"  answer  {call.name}({given})", f"          {outcome.raw}")
-            if not turn.calls:
+            if not turn.calls and played.verdict is not None:
                 answer.say("  answer  (no call)")
-        reward = played.verdict.reward
-        answer.say("", f"The reference answer gets reward {reward}." + f" {played.verdict.detail}".rstrip())
+        if played.verdict is None:
+            answer.say("", "The task has no reference calls: a verifier or a user decides as it goes.")
+        else:
+            reward = played.verdict.reward
+            answer.say("", f"The reference answer gets reward {reward}." + f" {played.verdict.detail}".rstrip())
     return OK
 
 

@@ -51,7 +51,7 @@ def replay(environment: Environment, task: Task) -> Verdict:
     """Play a task's reference answer, each turn in one step."""
     session = environment.open(task)
     try:
-        for calls in environment.reference(task):
+        for calls in environment.reference(task) or ():
             session.user_message()
             for call in calls:
                 session.call(call)

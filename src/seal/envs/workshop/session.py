@@ -54,7 +54,7 @@ class WorkshopSession:
         """The full specification of every tool of the task, hidden rules included."""
         return {name: fitted.documentation for name, fitted in self._plan.toolbox.items()}
 
-    def user_message(self) -> str | None:
+    def user_message(self, answer: str | None = None) -> str | None:
         """Begin the next user turn.
 
         Raises:
