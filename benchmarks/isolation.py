@@ -1,7 +1,7 @@
 """What it costs to run tools in a process of their own: microseconds a call, milliseconds an episode.
 
-The same actor, in this process and in workers. A call is a round trip over a socket, JSON both ways; an episode opens an
-actor and closes it, with the fork and the kill that this takes.
+The same actor, in this process and in workers. A call is a round trip over a socket, JSON both ways; an episode opens
+an actor and closes it, with the fork and the kill that this takes.
 
     python benchmarks/isolation.py
 """

@@ -165,7 +165,7 @@ def say(text: str = "Done.") -> Generation:
     return Generation(text, text)
 
 
-def call(name: str, **arguments: object) -> Generation:
+def call(name: str, /, **arguments: object) -> Generation:
     """A message with one call."""
     return Generation(f"{name}({arguments})", calls=(ToolCall(name, arguments),))
 

@@ -234,3 +234,22 @@ def test_what_cannot_be_copied_is_refused_with_the_way_out(kind: type[InProcess]
 def test_limits_must_be_positive() -> None:
     with pytest.raises(ConfigError, match="must be positive, got 0 s, 1024 MiB"):
         Limits(deadline=0)
+
+
+class Closing:
+    """Leaves a note when it is closed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+
+    def close(self) -> None:
+        self.path.write_text("closed")
+
+
+@pytest.mark.parametrize("kind", [InProcess, Workers])
+def test_an_actor_is_asked_to_close(kind: type[InProcess] | type[Workers], tmp_path: Path) -> None:
+    with kind(Closing) as made:
+        actor = made.open({"path": str(tmp_path / "note")})
+        actor.close()
+        actor.close()
+    assert (tmp_path / "note").read_text() == "closed"

@@ -8,6 +8,9 @@ processes, `InProcess` in this one, for code that is trusted. Both are used in t
         value = actor.call("method", 1, 2)
         actor.close()
 
+A factory with a method `prepare()` is told to prepare once, before workers are forked; an actor with a method `close()`
+is asked to close before it goes.
+
 A worker is forked from a *zygote*: a process without threads that has imported the actor's code once and does nothing
 else, so that a fork is safe whatever this process has loaded (torch, CUDA) and costs milliseconds. Arguments and values
 travel as JSON: what a worker says is data here, never code.

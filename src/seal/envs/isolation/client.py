@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -128,7 +129,9 @@ class _Local:
         return _value(answer(self._actor, method, list(arguments)), method)
 
     def close(self) -> None:
-        self._actor = None
+        actor, self._actor = self._actor, None
+        if callable(getattr(actor, "close", None)):
+            answer(actor, "close", [])
 
 
 class Workers:
@@ -308,10 +311,11 @@ class _Worker:
         self._poll.register(self._connection, select.POLLIN)
         self._ended: int | None = None
         self._open = True
+        self._closes = False
 
     def make(self, arguments: Mapping[str, Any]) -> None:
         try:
-            self._ask(None, dict(arguments), self._limits.starting)
+            self._closes = bool(self._ask(None, dict(arguments), self._limits.starting))
         except EnvironmentFailure:
             self.close()
             raise
@@ -328,7 +332,7 @@ class _Worker:
                 json.dumps({"method": method, "arguments": arguments, "deadline": deadline}).encode()
             )
             if not self._poll.poll(1000 * (deadline + GRACE)):
-                self.close()
+                self._end(patience=0.0)
                 raise EnvironmentFailure(
                     f"{what} did not answer within {deadline:g} s and could not be interrupted; its worker was killed"
                 )
@@ -347,6 +351,10 @@ class _Worker:
         return "it was killed" if ended is None else f"it left with exit code {ended}"
 
     def close(self) -> None:
+        if self._open and self._closes:
+            self._closes = False
+            with suppress(EnvironmentFailure):  # it is killed in any case
+                self._ask("close", [], _PATIENCE)
         self._end(patience=0.0)
 
     def _end(self, *, patience: float) -> None:

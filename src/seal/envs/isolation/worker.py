@@ -66,7 +66,8 @@ def serve(connection: Connection, factory: Factory) -> None:
 
 def _made(factory: Factory, arguments: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return {"value": None, "actor": factory(**arguments)}
+        actor = factory(**arguments)
+        return {"value": callable(getattr(actor, "close", None)), "actor": actor}
     except MemoryError:
         raise
     except Exception as error:

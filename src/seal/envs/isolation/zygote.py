@@ -61,6 +61,9 @@ def _prepared(header: dict[str, Any], payload: bytes) -> Factory:
     for file in header["files"]:
         load_file(Path(file))
     factory: Factory = pickle.loads(payload)  # noqa: S301 -- our own parent's, and what it says is what we run
+    prepare = getattr(factory, "prepare", None)
+    if prepare is not None:
+        prepare()
     return factory
 
 
