@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from seal.errors import Blame, ConfigError, boundary
-from seal.task import Environment, Seeded, Task
+from seal.task import Documented, Environment, Seeded, Task
 from seal.trace import dumps
 from seal.types import ToolCall, ToolResult, ToolSpec, Verdict
 
@@ -123,3 +123,20 @@ def _play(environment: Environment, task: Task) -> Played:
         return Played(task, tuple(turns), session.verdict())
     finally:
         session.close()
+
+
+def every_tool(environment: Environment, tasks: int = 200) -> list[ToolSpec]:
+    """The tools that an environment offers or documents, as documented, in the first tasks of every split."""
+    found: dict[str, ToolSpec] = {}
+    for split in environment.splits():
+        for task in environment.tasks(split).tasks[:tasks]:
+            session = environment.open(task)
+            try:
+                specs = [
+                    *session.tools(),
+                    *(session.documentation().values() if isinstance(session, Documented) else ()),
+                ]
+            finally:
+                session.close()
+            found.update((spec.name, spec) for spec in specs)
+    return list(found.values())

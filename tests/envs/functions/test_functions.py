@@ -312,7 +312,10 @@ def test_tasks_without_a_split_are_dealt_by_group() -> None:
     assert not groups[0] & groups[1] | groups[1] & groups[2] | groups[0] & groups[2]
 
 
-LINE = '{"id": "a", "turns": [{"user": "u", "calls": [{"name": "double", "arguments": {"number": 1}}]}, {"user": "v", "abstain": true}]}'
+LINE = (
+    '{"id": "a", "turns": [{"user": "u", "calls": [{"name": "double", "arguments": {"number": 1}}]}, '
+    '{"user": "v", "abstain": true}]}'
+)
 
 
 def test_tasks_from_a_file(tmp_path: Path) -> None:
@@ -343,7 +346,7 @@ def test_tasks_from_a_file(tmp_path: Path) -> None:
 def test_a_broken_file_of_tasks(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "tasks.jsonl"
     path.write_text(line)
-    with pytest.raises(DataError, match="tasks.jsonl") as error:
+    with pytest.raises(DataError, match=r"tasks\.jsonl") as error:
         load_tasks(path)
     assert message in str(error.value)
 
@@ -365,7 +368,7 @@ TURN = (UserTurn(user="u", calls=()),)
     ("make", "message"),
     [
         (lambda: Functions([], TASKS), "there is no tool in"),
-        (lambda: Functions(3, TASKS), "not iterable|class with public methods"),  # type: ignore[arg-type]
+        (lambda: Functions(3, TASKS), r"not iterable|class with public methods"),  # type: ignore[arg-type]
         (lambda: Functions([3], TASKS), "3 is no function"),  # type: ignore[list-item]
         (lambda: Functions([lambda x: x], TASKS), "has no name that could be called"),
         (lambda: Functions([double, double], TASKS), "two tools are called 'double'"),
@@ -378,7 +381,7 @@ TURN = (UserTurn(user="u", calls=()),)
         (lambda: Functions([double], [TASKS[1], TASKS[1]]), "two tasks are called 'none'"),
         (lambda: Functions([double], TASKS), "task 'order', turn 0: there is no tool 'look'"),
         (lambda: Functions([double], [ToolTask(id="t", turns=(UserTurn(user="u"),))]), "nothing says what is right"),
-        (lambda: Functions([double], [ToolTask(id="t", turns=())]), "has no turn and no user|nothing says"),
+        (lambda: Functions([double], [ToolTask(id="t", turns=())]), r"has no turn and no user|nothing says"),
         (lambda: Functions([double], [ToolTask(id="t", turns=TURN, split="test")]), "split 'test' is none of"),
         (lambda: Functions([double], [{"id": "t"}]), "at least one turn"),
         (lambda: Functions(Desk, TASKS, max_steps=0), "max_steps must be at least 1"),
@@ -393,7 +396,7 @@ def test_what_cannot_be_used_is_one_message(make: Callable[[], object], message:
 
 
 def test_missing_tasks_splits_and_files(environment: Functions) -> None:
-    with pytest.raises(MissingError, match="there is no file of tasks at nowhere.jsonl"):
+    with pytest.raises(MissingError, match="there is no file of tasks at nowhere"):
         Functions(Desk, "nowhere.jsonl")
     with pytest.raises(ConfigError, match="desk has no split 'test'"):
         environment.tasks("test")

@@ -13,6 +13,7 @@ from seal.envs.functions.toolbox import Making, Verify
 from seal.envs.functions.tools import Source, collect
 from seal.envs.isolation import InProcess, Limits, Workers
 from seal.errors import ConfigError, EnvironmentFailure
+from seal.proof import Proof
 from seal.task import Task, TaskSet
 from seal.types import ToolCall
 
@@ -143,6 +144,11 @@ class Functions:
     def close(self) -> None:
         """End all workers. Sessions that are still open fail."""
         self._actors.close()
+
+    def proof(self) -> Proof:
+        """What the checker gets: what is documented of a tool is so for every task."""
+        public = [f"{tool.documentation.description} {tool.documentation.parameters}" for tool in self._tools.values()]
+        return Proof(public=lambda task: public)
 
     def _find(self, task_id: str) -> ToolTask:
         try:

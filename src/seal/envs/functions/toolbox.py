@@ -41,8 +41,9 @@ class Making:
         return collect(self.source)
 
     def prepare(self) -> None:
-        """Read the tools once, before workers are forked."""
-        assert self.tools
+        """Read the tools, and import what the first call needs, once, before workers are forked."""
+        for tool in self.tools.values():
+            tool.warm()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "tools"}

@@ -79,6 +79,12 @@ class Tool:
     arguments: Mapping[str, Argument]
     function: Callable[..., object] | None
 
+    def warm(self) -> None:
+        """Import what `convert` needs."""
+        from pydantic import ValidationError  # noqa: PLC0415 -- only where tools run
+
+        del ValidationError
+
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments as the function wants them, without any coercion: "2" is not 2, nor is 2.0.
 
