@@ -147,7 +147,7 @@ def test_labels_follow_from_state_and_response(environment: Functions) -> None:
     look = calling("look", item="lamp")
     assert first(look, calling("order", item="lamp", count=1)) == (Label.STATE_MISMATCH, 0.0)
     assert first(look, calling("order", item="lamp", count="2")) == (Label.ARGUMENT_MISMATCH, 0.0)
-    assert first(look, calling("order", item="lamp", count=2, code="7")) == (Label.PASS, 0.0), "later turns fail"
+    assert first(look, calling("order", item="lamp", count=2, code="#7")) == (Label.PASS, 0.0), "later turns fail"
     assert first(calling("order", item="lamp", count=2)) == (Label.MISSING_TOOL_CALL, 0.0)
     assert first() == (Label.EMPTY_TURN_MODEL_RESPONSE, 0.0)
     tau = play(environment, look, say(), task="none")
@@ -164,8 +164,9 @@ def test_a_documented_rule_is_a_violation_though_it_is_not_offered(environment: 
     tau = play(environment, calling("order", item="lamp", count=2, code="7"), say(), say(), say())
     result = tau.turns[0].steps[0].results[0]
     assert result is not None
-    assert result.fault is None
+    assert result.raw == "error: bad value", "the rule is not told"
     assert [violation.path for violation in result.violations] == [("code",)]
+    assert diagnose(tau).labels[0] is Label.ARGUMENT_MISMATCH
 
 
 def test_functions_and_bound_methods_as_tools() -> None:

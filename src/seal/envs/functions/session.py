@@ -16,6 +16,10 @@ from seal.types import Fault, FaultKind, StateDifference, ToolCall, ToolResult, 
 from seal.verify import FORCED, missing_observations, state_differences, verify_episode, verify_turn
 
 
+REFUSED = "error: bad value"
+"""What is said of arguments that break what is documented and not offered: not more than that."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReferenceTurn:
     """What the reference calls of a turn lead to.
@@ -121,7 +125,7 @@ class FunctionsSession:
         return text
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Execute one call; arguments that do not fit the offered schema never reach the tool.
+        """Execute one call; arguments that do not fit the offered or the documented schema never reach the tool.
 
         Raises:
             EnvironmentFailure: If no turn is open, or the tools are gone.
@@ -142,6 +146,8 @@ class FunctionsSession:
         broken = violations(tool.offered, call.arguments)
         if broken:
             return f"error: {'; '.join(violation.message for violation in broken)}", FaultKind.ARGUMENTS
+        if violations(tool.documentation, call.arguments):
+            return REFUSED, FaultKind.ARGUMENTS
         try:
             text, kind = self._actor.call("call", call.name, dict(call.arguments))
         except Late:

@@ -36,6 +36,9 @@ def documented(description: str | None = None, **arguments: str | Mapping[str, A
         @documented(room={"pattern": "^#"})
         def book(self, room: str) -> str: ...
 
+    A call that breaks the documented schema is refused as one that breaks the offered one is, but the error says only
+    `error: bad value`.
+
     Args:
         description: The full description; None if it says no more than the docstring.
         **arguments: By argument: its full description, or keywords of JSON Schema to add to its schema.
