@@ -1,10 +1,12 @@
-"""`seal env list|setup|check|show`."""
+"""`seal env list|new|setup|check|show`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
+from shlex import quote
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +86,28 @@ def setup(name: str, /, *, json: Flag = False) -> int:
             path = install(progress=lambda text: console.print(Text(clean(text)), soft_wrap=True))
         answer.data["path"] = str(path)
         answer.say(f"{name} is ready in {path}")
+    return OK
+
+
+def new(directory: Path, /, *, json: Flag = False) -> int:
+    """Write a new environment to change: three tools, ten tasks, a test and a recipe.
+
+    Args:
+        directory: Where; its last part is the environment's name.
+        json: Print one JSON object.
+    """
+    from seal.envs.functions.start import write  # noqa: PLC0415 -- not for --help
+
+    with result(as_json=json) as answer:
+        written = write(directory)
+        answer.data = {"environment": directory.name, "files": [str(path) for path in written]}
+        place = quote(str(directory))
+        answer.say(
+            f"Wrote {', '.join(str(path) for path in written)}.",
+            f"Next: seal env check {place}/environment.py",
+            f"      python -m pytest {place}",
+            f"      seal train --recipe {place}/train.toml --run runs/{quote(directory.name)}",
+        )
     return OK
 
 

@@ -15,7 +15,6 @@ from seal.schema import violations
 from seal.types import Fault, FaultKind, StateDifference, ToolCall, ToolResult, ToolSpec, TurnVerdict, Verdict
 from seal.verify import FORCED, missing_observations, state_differences, verify_episode, verify_turn
 
-
 REFUSED = "error: bad value"
 """What is said of arguments that break what is documented and not offered: not more than that."""
 
