@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from seal.envs.isolation.worker import OUT_OF_MEMORY, Factory, answer
 from seal.errors import ConfigError, EnvironmentFailure
@@ -229,7 +229,7 @@ class _Zygote:
             )
         self._process, self._socket = process, here
         self._stream = here.makefile("rb")
-        self._finalizer = weakref.finalize(self, _leave, process, here, self._owner)
+        self._finalizer = weakref.finalize(self, _leave, process, here, self._stream, self._owner)
         header = {
             "path": path,
             "files": _files(),
@@ -293,7 +293,8 @@ class _Zygote:
         self._finalizer()
 
 
-def _leave(process: subprocess.Popen[bytes], control: socket.socket, owner: int) -> None:
+def _leave(process: subprocess.Popen[bytes], control: socket.socket, stream: BinaryIO, owner: int) -> None:
+    stream.close()  # both hold the descriptor
     control.close()
     if owner == os.getpid():
         process.kill()
