@@ -59,7 +59,7 @@ def check_env(
     answered = answers(environment, [item.task for item in walks], rng, lenient=proof.lenient)
     rows = (
         contract,
-        *_played(plays, len(chosen)),
+        *_played(plays, len(chosen), lenient=proof.lenient),
         deterministic(environment, walks),
         apart(environment, walks),
         snapshots(environment, walks),
@@ -118,7 +118,7 @@ def _unknown(environment: Environment) -> list[str]:
     return ["task('no such task') is found; expected ConfigError"]
 
 
-def _played(plays: Plays, tasks: int) -> list[Row]:
+def _played(plays: Plays, tasks: int, *, lenient: str) -> list[Row]:
     referenced = plays.counts["reference"]
     kinds = len(plays.counts) - ("reference" in plays.counts)
     return [
@@ -150,6 +150,18 @@ def _played(plays: Plays, tasks: int) -> list[Row]:
         )
         if kinds
         else skipped("corruptions get their labels", "there is no reference to corrupt"),
+        row(
+            "other values are noticed",
+            f"{sum(tried for tried, _ in plays.values.values())} calls with another value",
+            [
+                f"{tool}: {tried} other values ran without an error, and every episode passed all the same"
+                for tool, (tried, noticed) in plays.values.items()
+                if tried > 1 and not noticed
+            ],
+            "let the state show what a tool did (snapshot()), or its result say so",
+        )
+        if plays.values and not lenient
+        else skipped("other values are noticed", lenient or "no call could be given another value"),
         row(
             "no cue shows a hidden value",
             f"{len(plays.cues)} cue texts",

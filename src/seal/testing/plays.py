@@ -58,6 +58,7 @@ class Plays:
         wrong_references: References that fail.
         rewarded_for_nothing: Tasks that pass without a call.
         wrong_labels: Corruptions that do not get what they deserve.
+        values: By tool: how many other values were taken without an error, and how many of them cost the reward.
         unscored: Episodes that nobody could score.
         wrong_schemas: Specifications that are none.
         tools: Names of all tools.
@@ -72,6 +73,7 @@ class Plays:
         self.wrong_references: list[str] = []
         self.rewarded_for_nothing: list[str] = []
         self.wrong_labels: list[str] = []
+        self.values: dict[str, list[int]] = {}
         self.unscored: list[str] = []
         self.wrong_schemas: list[str] = []
         self.cues: list[leaks.Cue] = []
@@ -160,9 +162,21 @@ class Plays:
                     max_steps=self._environment.max_steps,
                     lenient=bool(self._proof.lenient),
                 )
+                self._change_values([c for _name, c in corruptions.other_values(case, scripts[case.task.id], known)])
         for task in tasks:
             made += corruptions.spurious(task, scripts[task.id], self._rng)
         return made
+
+    def _change_values(self, cases: Sequence[Case]) -> None:
+        """Count by tool whether other values that run without an error make a difference."""
+        for case, tau in zip(cases, self._bare(cases), strict=True):
+            step = tau.turns[case.turn].steps[len(case.script[case.turn]) - 1]
+            result = step.results[-1] if step.results else None
+            call = case.script[case.turn][-1]
+            if result is not None and result.fault is None and tau.verdict.reward is not None:
+                counted = self.values.setdefault(call.name or "", [0, 0])
+                counted[0] += 1
+                counted[1] += tau.verdict.reward == 0.0
 
     def _play_cued(self, cases: Sequence[Case]) -> None:
         for case, tau in zip(cases, played(self._environment, cases, self._cued), strict=True):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -253,3 +253,34 @@ def test_an_actor_is_asked_to_close(kind: type[InProcess] | type[Workers], tmp_p
         actor.close()
         actor.close()
     assert (tmp_path / "note").read_text() == "closed"
+
+
+NOTES: list[str] = []
+
+
+def note(text: str) -> None:
+    """A tool that is found by name."""
+    NOTES.append(text)
+
+
+class Notes:
+    """Holds a function without a name beside one with a name."""
+
+    def __init__(self, read: Callable[[], list[str]]) -> None:
+        self.read = read
+
+    def both(self, text: str) -> list[str]:
+        note(text)
+        return self.read()
+
+
+@pytest.mark.parametrize("kind", [InProcess, Workers])
+def test_a_lambda_reads_the_globals_of_its_module_and_no_copy(kind: type[InProcess] | type[Workers]) -> None:
+    more = ["inner"]
+
+    def recursive(count: int) -> list[str]:
+        return more if not count else recursive(count - 1)
+
+    NOTES.clear()
+    with kind(lambda: Notes(lambda: NOTES + recursive(2))) as made:
+        assert made.open({}).call("both", "a") == ["a", "inner"]

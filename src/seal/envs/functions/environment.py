@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -28,6 +28,9 @@ class Functions:
         system: The system message.
         verify: Decides episodes of tasks that bring no reference calls and no verifier of their own.
         verifiers: Verifiers that tasks in a file may name.
+        setup: For functions whose state is in their module: called with a task's `state` before the episode. A class
+            gets it in its constructor.
+        snapshot: For such functions: returns the state as plain data.
         isolation: `process` runs each episode's tools in a worker process with the limits below; `none` in this one,
             without any limit, for tools that are trusted.
         deadline: Of one call, in seconds.
@@ -58,6 +61,8 @@ class Functions:
         system: str | None = None,
         verify: Verify | None = None,
         verifiers: Mapping[str, Verify] = MappingProxyType({}),
+        setup: Callable[..., object] | None = None,
+        snapshot: Callable[[], object] | None = None,
         isolation: Literal["process", "none"] = "process",
         deadline: float = 10.0,
         memory: int = 1024,
@@ -83,7 +88,16 @@ class Functions:
         self.deterministic = deterministic
         source: Source = tools if isinstance(tools, type) else tuple(tools)
         self._tools = collect(source)
+        if isinstance(source, type) and (setup is not None or snapshot is not None):
+            raise ConfigError(
+                "setup and snapshot are for functions; a class has its constructor and a method snapshot()"
+            )
         self._tasks = checked(_read(tasks, verifiers), tuple(self._tools), verified=verify is not None)
+        given = next((task for task in self._tasks.values() if task.state), None)
+        if given is not None and not isinstance(source, type) and setup is None:
+            raise ConfigError(
+                f"task {given.id!r} has a 'state', but functions cannot take one; give setup=, or a class"
+            )
         self._rules = Rules(
             system=system,
             verified=verify is not None,
@@ -92,7 +106,7 @@ class Functions:
             score_responses=score_responses,
         )
         own = {task.id: task.verify for task in self._tasks.values() if task.verify is not None}
-        making = Making(source, own if verify is None else {**own, "": verify}, max_output)
+        making = Making(source, own if verify is None else {**own, "": verify}, max_output, setup, snapshot)
         limits = Limits(deadline=deadline, memory=memory, network=network)
         self._actors = Workers(making, limits) if isolation == "process" else InProcess(making)
         self._references: dict[str, tuple[ReferenceTurn, ...]] = {}
