@@ -74,6 +74,11 @@ def test_an_own_environment_is_named_everywhere_in_the_same_way(seal: Seal, tmp_
     )
     assert undecided.code == 2
     assert "has no reference calls" in undecided.err
+    unfinished = seal("env", "check", "own")
+    assert "did you mean 'own.py'?" in unfinished.err
+    without = seal("train", "--env", "own.py")
+    assert without.code == 2
+    assert "give --recipe: `seal env new NAME` writes one" in without.err
     missing = seal("env", "check", "other.py")
     assert missing.code == 2
     assert "there is no file 'other.py'" in missing.err
