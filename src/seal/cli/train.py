@@ -23,6 +23,7 @@ def train(
     recipe: str | None = None,
     run: Path | None = None,
     resume: Flag = False,
+    anyway: Flag = False,
     model: str | None = None,
     env: str | None = None,
     rounds: int | None = None,
@@ -36,7 +37,8 @@ def train(
     Args:
         recipe: A TOML file, or the name of a recipe that comes with SEAL.
         run: Directory of the run; runs/RECIPE unless given, runs/demo without --recipe.
-        resume: Go on with the run where its last checkpoint stands.
+        resume: Go on with the run where its last whole checkpoint stands.
+        anyway: Resume although versions, starting model or data changed, or records of earlier rounds are damaged.
         model: Overrides model.source: a directory, a hub id, smollm2, package:NAME.
         env: Overrides environment.name; as in `seal env list`, or path/to/file.py:object.
         rounds: Overrides rollout.rounds.
@@ -46,6 +48,8 @@ def train(
         quiet: Show no progress.
     """
     overrides = [*_flags(model=model, env=env, rounds=rounds, seed=seed), *set_]
+    if anyway and not resume:
+        raise ConfigError("--anyway is for --resume: a new run has nothing to differ from")
     directory = run or (Path("runs") / recipes.name(recipe) if recipe is not None else recipes.DEMO)
     source = _recipe(directory, recipe, resume=resume)
     if recipe is None and env is not None and not resume and is_own(env):
@@ -63,7 +67,7 @@ def train(
         with reporting(config, quiet=quiet) as reporter, needs("trl", "training"):
             from seal.engines.trl import train as run_engine  # noqa: PLC0415 -- not for --help
 
-            answer.data = dict(run_engine(config, directory, resume=resume, reporter=reporter))
+            answer.data = dict(run_engine(config, directory, resume=resume, anyway=anyway, reporter=reporter))
         _say(answer, config, directory)
     return 0
 
