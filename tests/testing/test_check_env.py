@@ -293,3 +293,14 @@ def test_progress_is_told() -> None:
     seen: list[tuple[int, int]] = []
     check_env(shop.made(), progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (6, 6)
+
+
+def test_a_turn_may_have_more_calls_than_steps() -> None:
+    calls = tuple(ToolCall("look", {"item": "lamp"}) for _ in range(3)) + (
+        ToolCall("order", {"item": "mug", "count": 1}),
+    )
+    tasks = [
+        shop.ToolTask(id=split, split=split, turns=(shop.UserTurn(user="look three times, then order", calls=calls),))
+        for split in ("train", "validation")
+    ]
+    assert failed(shop.made(tasks=tasks, max_steps=2)) == {}

@@ -170,9 +170,10 @@ class Plays:
     def _change_values(self, cases: Sequence[Case]) -> None:
         """Count by tool whether other values that run without an error make a difference."""
         for case, tau in zip(cases, self._bare(cases), strict=True):
-            step = tau.turns[case.turn].steps[len(case.script[case.turn]) - 1]
-            result = step.results[-1] if step.results else None
-            call = case.script[case.turn][-1]
+            calls = case.script[case.turn]
+            turn = tau.turns[case.turn] if case.turn < len(tau.turns) else None
+            results = [result for step in turn.steps for result in step.results] if turn is not None else []
+            result, call = (results[len(calls) - 1] if len(results) >= len(calls) else None), calls[-1]
             if result is not None and result.fault is None and tau.verdict.reward is not None:
                 counted = self.values.setdefault(call.name or "", [0, 0])
                 counted[0] += 1
