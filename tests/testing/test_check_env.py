@@ -296,9 +296,8 @@ def test_progress_is_told() -> None:
 
 
 def test_a_turn_may_have_more_calls_than_steps() -> None:
-    calls = tuple(ToolCall("look", {"item": "lamp"}) for _ in range(3)) + (
-        ToolCall("order", {"item": "mug", "count": 1}),
-    )
+    looks = (ToolCall("look", {"item": "lamp"}) for _ in range(3))
+    calls = (*looks, ToolCall("order", {"item": "mug", "count": 1}))
     tasks = [
         shop.ToolTask(id=split, split=split, turns=(shop.UserTurn(user="look three times, then order", calls=calls),))
         for split in ("train", "validation")

@@ -219,6 +219,7 @@ class _Zygote:
         self._finalizer = weakref.finalize(self, _leave, process, here, self._stream, self._owner)
         header = {
             "path": path,
+            "pythonpath": os.environ.get("PYTHONPATH"),
             "files": _files(),
             "payload": len(payload),
             "memory": limits.memory,
