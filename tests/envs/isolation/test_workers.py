@@ -284,3 +284,24 @@ def test_a_lambda_reads_the_globals_of_its_module_and_no_copy(kind: type[InProce
     NOTES.clear()
     with kind(lambda: Notes(lambda: NOTES + recursive(2))) as made:
         assert made.open({}).call("both", "a") == ["a", "inner"]
+
+
+def test_a_zygote_that_is_killed_is_made_again() -> None:
+    with Workers(Actor) as made:
+        first = made.open({})
+        pid = first.call("pid")
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(parent, 9)
+        with pytest.raises(EnvironmentFailure, match="the worker died in add"):
+            while True:
+                first.call("add", 1)
+        first.close()
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                assert made.open({}).call("add", 1) == 1
+                break
+            except EnvironmentFailure:  # it takes a moment until the death is known
+                time.sleep(0.05)
+        else:
+            pytest.fail("no new zygote")
