@@ -74,7 +74,9 @@ def check_env(
         unit: {name: (sum(them) / len(them), max(them)) for name, them in sorted(by_category.items())}
         for unit, by_category in plays.measures.items()
     }
-    return CheckReport(environment.name, len(chosen), rows, counts, len(plays.cues), measures, time.monotonic() - began)
+    return CheckReport(
+        environment.name, len(chosen), rows, counts, plays.search.count, measures, time.monotonic() - began
+    )
 
 
 def _contract(environment: Environment, proof: Proof, tasks: int | None, seed: int) -> tuple[Row, list[Task]]:
@@ -164,8 +166,8 @@ def _played(plays: Plays, tasks: int, *, lenient: str) -> list[Row]:
         else skipped("other values are noticed", lenient or "no call could be given another value"),
         row(
             "no cue shows a hidden value",
-            f"{len(plays.cues)} cue texts",
-            plays.leaks(),
+            f"{plays.search.count} cue texts",
+            plays.search.leaks(),
             "documentation() must not know what a task asks for: it says of a tool what holds in every task",
         ),
         row(

@@ -62,7 +62,7 @@ class Plays:
         unscored: Episodes that nobody could score.
         wrong_schemas: Specifications that are none.
         tools: Names of all tools.
-        cues: Every cue text.
+        search: Of every cue text for hidden values.
         measures: By unit and category, over reference episodes.
     """
 
@@ -76,9 +76,8 @@ class Plays:
         self.values: dict[str, list[int]] = {}
         self.unscored: list[str] = []
         self.wrong_schemas: list[str] = []
-        self.cues: list[leaks.Cue] = []
+        self.search = leaks.Search()
         self.measures: dict[str, dict[str, list[int]]] = {}
-        self._secrets: dict[str, set[str]] = {}
         self._specs: dict[str, set[bytes]] = {}
         self._documents: dict[str, Mapping[str, ToolSpec]] = {}
         self._references: dict[str, Script | None] = {}
@@ -89,10 +88,6 @@ class Plays:
         """Names of all tools that were seen."""
         return tuple(self._specs)
 
-    def leaks(self) -> list[str]:
-        """Cues that show a hidden value."""
-        return leaks.leaks(self.cues, self._secrets)
-
     def play(self, tasks: Sequence[Task], progress: Callable[[int, int], None]) -> None:
         """Play every task in every way."""
         own = self._proof.corruptions is not None
@@ -101,6 +96,7 @@ class Plays:
         for start in range(0, len(tasks), size):
             batch = tasks[start : start + size]
             self._references = {task.id: reference_of(self._environment, task) for task in batch}
+            self._tools, self._documents = {}, {}
             good = self._play_references(batch)
             self._play_nothing(batch)
             chosen = [task for task in batch if task.id in probed]
@@ -181,16 +177,16 @@ class Plays:
 
     def _play_cued(self, cases: Sequence[Case]) -> None:
         for case, tau in zip(cases, played(self._environment, cases, self._cued), strict=True):
-            reference = self._references[case.task.id] or ()
-            self._secrets[case.task.id] = leaks.values(reference)
-            self.cues += leaks.cues(
+            secret = leaks.values(self._references[case.task.id] or ())
+            found = leaks.cues(
                 tau,
                 self._cued,
                 case=case,
-                secret=self._secrets[case.task.id],
+                secret=secret,
                 documentation=self._documents.get(case.task.id, {}),
                 public=self._proof.public(case.task) if self._proof.public is not None else (),
             )
+            self.search.add(found, secret)
 
     def _judge(self, case: Case, tau: Trajectory) -> None:
         self.counts[case.kind] += 1
