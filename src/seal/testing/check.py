@@ -59,7 +59,7 @@ def check_env(
     answered = answers(environment, [item.task for item in walks], rng, lenient=proof.lenient)
     rows = (
         contract,
-        *_played(plays, len(chosen), lenient=proof.lenient),
+        *_played(plays, len(chosen), proof),
         deterministic(environment, walks),
         apart(environment, walks),
         snapshots(environment, walks),
@@ -120,8 +120,11 @@ def _unknown(environment: Environment) -> list[str]:
     return ["task('no such task') is found; expected ConfigError"]
 
 
-def _played(plays: Plays, tasks: int, *, lenient: str) -> list[Row]:
+def _played(plays: Plays, tasks: int, proof: Proof) -> list[Row]:
     referenced = plays.counts["reference"]
+    unasked = proof.lenient or (
+        "the environment brings its own corruptions" if proof.corruptions else "no call could be given another value"
+    )
     kinds = len(plays.counts) - ("reference" in plays.counts)
     return [
         row(
@@ -162,8 +165,8 @@ def _played(plays: Plays, tasks: int, *, lenient: str) -> list[Row]:
             ],
             "let the state show what a tool did (snapshot()), or its result say so",
         )
-        if plays.values and not lenient
-        else skipped("other values are noticed", lenient or "no call could be given another value"),
+        if plays.values and not proof.lenient
+        else skipped("other values are noticed", unasked),
         row(
             "no cue shows a hidden value",
             f"{plays.search.count} cue texts",
