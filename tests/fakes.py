@@ -56,7 +56,7 @@ class CounterSession:
     def tools(self) -> Sequence[ToolSpec]:
         return (ADD, READ, UNDO) if self.turn else (ADD, READ)
 
-    def user_message(self) -> str | None:
+    def user_message(self, answer: str | None = None) -> str | None:
         self.turn += 1
         self.called, self.at_turn_start = [], self.value
         return (f"add {self.amount}", "thanks")[self.turn] if self.turn < 2 else None
@@ -65,12 +65,16 @@ class CounterSession:
         self.called.append(call.name)
         if call.name == "boom":
             raise ZeroDivisionError("the environment broke")
+        if call.name not in {spec.name for spec in self.tools()}:
+            return _said("no such tool", FaultKind.UNKNOWN_TOOL)
+        if set(call.arguments) - ({"amount"} if call.name == "add" else set()):
+            return _said("no such argument", FaultKind.ARGUMENTS)
         if call.name == "read":
             return _said(str(self.value))
-        if call.name != "add":
-            return _said("no such tool", FaultKind.UNKNOWN_TOOL)
+        if call.name == "undo":
+            return _said("nothing to undo")
         amount = call.arguments.get("amount")
-        if not isinstance(amount, int):
+        if not isinstance(amount, int) or isinstance(amount, bool):
             return _said("add needs an amount", FaultKind.ARGUMENTS)
         if amount > 9:
             return _said("too much", FaultKind.TOOL)
@@ -134,6 +138,8 @@ class Counter:
         return TaskSet(split, tuple(self.task(f"counter_{n}") for n in numbers))
 
     def task(self, task_id: str) -> Task:
+        if not task_id.startswith("counter_"):
+            raise ConfigError(f"no task {task_id!r}")
         number = int(task_id.partition("_")[2])
         return Task(task_id, "odd" if number % 2 else "even", str(number))
 
@@ -165,7 +171,7 @@ def say(text: str = "Done.") -> Generation:
     return Generation(text, text)
 
 
-def call(name: str, **arguments: object) -> Generation:
+def call(name: str, /, **arguments: object) -> Generation:
     """A message with one call."""
     return Generation(f"{name}({arguments})", calls=(ToolCall(name, arguments),))
 

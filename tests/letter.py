@@ -32,7 +32,7 @@ class LetterSession:
     def tools(self) -> Sequence[ToolSpec]:
         return (ToolSpec("copy_file", "Copy.", {"type": "object", "properties": {"source": {"type": "string"}}}),)
 
-    def user_message(self) -> str | None:
+    def user_message(self, answer: str | None = None) -> str | None:
         self._turn += 1
         self._calls = []
         return f"Copy {self._word}, please." if self._turn < self.n_turns else None

@@ -38,7 +38,7 @@ class EnvironmentConfig:
     """`[environment]`: where the agent works.
 
     Attributes:
-        name: As in `seal env list`.
+        name: As in `seal env list`, or `module:object`, `path/to/file.py:object` (see environments.md).
         options: Passed to the environment; see `seal env list` for what it takes.
         train: Split to train on.
         validation: Split on which checkpoints are compared; never the evaluation split.

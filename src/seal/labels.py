@@ -8,7 +8,8 @@ How a turn gets its label:
 
 1. It was not reached, or its verifier failed: `unreached`, `verifier_error`.
 2. No call was right there: `correct_abstention` or, with any call or attempt at one, `spurious_tool_call`.
-3. The verifier accepts it: `pass`, whatever was repaired on the way.
+3. The verifier accepts it, or says nothing of the turn and accepts the whole episode: `pass`, whatever was repaired on
+   the way.
 4. The verifier rejects it: the dominant label among its unrepaired signals.
 5. There is no reference: the dominant label among unrepaired signals that need none, else `undetermined`. Two signs
    are read here only, where no verifier spoke: a call repeated without any change (`recovery_failure`: feedback was
@@ -83,7 +84,12 @@ def diagnose(trajectory: Trajectory) -> Diagnosis:
     """
     last = len(trajectory.turns) - 1
     played = [
-        _diagnose_turn(turn, trajectory.finish if i == last else None, failed=trajectory.finish is Finish.FAILED)
+        _diagnose_turn(
+            turn,
+            trajectory.finish if i == last else None,
+            failed=trajectory.finish is Finish.FAILED,
+            accepted=trajectory.verdict.reward == 1.0,
+        )
         for i, turn in enumerate(trajectory.turns)
     ]
     unreached = range(len(trajectory.turns), trajectory.n_turns)
@@ -91,7 +97,7 @@ def diagnose(trajectory: Trajectory) -> Diagnosis:
     return Diagnosis((*played, *(TurnDiagnosis(i, label if i == 0 else Label.UNREACHED) for i in unreached)))
 
 
-def _diagnose_turn(turn: Turn, finish: Finish | None, *, failed: bool) -> TurnDiagnosis:
+def _diagnose_turn(turn: Turn, finish: Finish | None, *, failed: bool, accepted: bool) -> TurnDiagnosis:
     if turn.verdict is None:
         return TurnDiagnosis(turn.index, Label.VERIFIER_ERROR if failed else Label.UNREACHED)
     calls = tuple(
@@ -101,14 +107,14 @@ def _diagnose_turn(turn: Turn, finish: Finish | None, *, failed: bool) -> TurnDi
     )
     evidence = _Evidence(turn, turn.verdict, calls, finish if finish in _LIMITS else None)
     signals = tuple(signal for rule in RULES for signal in rule(evidence))
-    return TurnDiagnosis(turn.index, _label(evidence, signals), signals)
+    return TurnDiagnosis(turn.index, _label(evidence, signals, accepted=accepted), signals)
 
 
-def _label(evidence: _Evidence, signals: Sequence[Signal]) -> Label:
+def _label(evidence: _Evidence, signals: Sequence[Signal], *, accepted: bool) -> Label:
     verdict = evidence.verdict
     if verdict.expects_calls is False:
         return Label.SPURIOUS_TOOL_CALL if evidence.calls else Label.CORRECT_ABSTENTION
-    if verdict.passed:
+    if verdict.passed or (verdict.passed is None and accepted):
         return Label.PASS
     standing = {signal.label for signal in signals if not signal.repaired}
     if verdict.passed is None:

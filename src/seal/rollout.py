@@ -17,7 +17,7 @@ from typing import Protocol
 
 from seal.errors import Blame, EnvironmentFailure, EpisodeFailed, Failure, InfrastructureFailure, boundary
 from seal.schema import violations
-from seal.task import Conversation, Documented, Environment, Message, Policy, Session, Task
+from seal.task import Conversation, Documented, Environment, Message, Policy, Seeded, Session, Task
 from seal.types import (
     Fault,
     FaultKind,
@@ -129,7 +129,7 @@ class _Run:
         self._session: Session | None = None
         self._documentation: dict[str, ToolSpec] = {}
         self._offered: dict[str, ToolSpec] = {}
-        self._n_turns = 0
+        self._n_turns: int | None = None
         self._turns: list[Turn] = []
         self._user: tuple[str, str] = ("", "")
         self._steps: list[Step] = []
@@ -163,7 +163,7 @@ class _Run:
             sample=self.episode.sample,
             tools=tuple(self._offered.values()),
             turns=tuple(self._turns),
-            n_turns=self._n_turns,
+            n_turns=max(1, len(self._turns)) if self._n_turns is None else self._n_turns,
             verdict=self._verdict,
             finish=self._finish,
             interface=self.episode.presenter.version,
@@ -182,16 +182,19 @@ class _Run:
     def _begin(self) -> None:
         session = self._session = self._environment.open(self.episode.task)
         self._n_turns = session.n_turns
+        if isinstance(session, Seeded):
+            session.seed(self.episode.seed)
         if isinstance(session, Documented):
             self._documentation = dict(session.documentation())
         system = session.system_message()
         shown = self.episode.presenter.system(system)
         if system or shown:
             self.conversation.messages.append(Message("system", shown or "", system or ""))
-        self._begin_turn(session)
+        self._begin_turn(session, None)
 
-    def _begin_turn(self, session: Session) -> None:
-        text = session.user_message()
+    def _begin_turn(self, session: Session, answer: str | None) -> None:
+        with boundary(Blame.INFRASTRUCTURE):
+            text = session.user_message(answer)
         if text is None:
             self._end(session, Finish.COMPLETED)
             return
@@ -259,10 +262,11 @@ class _Run:
         self._record(verdict)
         if limit is not None:
             self._end(session, limit)
-        elif self._environment.early_stop and verdict.passed is False and len(self._turns) < self._n_turns:
+        elif self._environment.early_stop and verdict.passed is False and len(self._turns) != self._n_turns:
             self._end(session, Finish.EARLY_STOP)
         else:
-            self._begin_turn(session)
+            last = self._turns[-1].steps[-1].generation
+            self._begin_turn(session, last.content or ("" if last.calls else last.text))
 
     def _record(self, verdict: TurnVerdict | None) -> None:
         raw, shown = self._user

@@ -76,7 +76,10 @@ class Session(Protocol):
     may be asked after any `end_turn`: turns that were never begun make the verdict a failure.
     """
 
-    n_turns: int
+    @property
+    def n_turns(self) -> int | None:
+        """How many user turns the task has; None where the user decides as it goes (a simulated user)."""
+        ...
 
     def system_message(self) -> str | None:
         """The environment's own system message, without tools; None for none."""
@@ -86,8 +89,16 @@ class Session(Protocol):
         """The tools offered now. May grow when a user turn begins, never otherwise."""
         ...
 
-    def user_message(self) -> str | None:
-        """Begin the next user turn and return its message, or None when there is none left."""
+    def user_message(self, answer: str | None = None) -> str | None:
+        """Begin the next user turn and return its message, or None when there is none left.
+
+        What goes wrong in here without saying whose fault it is counts as infrastructure: a user who cannot be reached
+        says nothing about the agent.
+
+        Args:
+            answer: What the agent said last to the user, calls left out; None before the first turn. A simulated user
+                answers it; after the last turn it is the agent's final answer.
+        """
         ...
 
     def call(self, call: ToolCall) -> ToolResult:
@@ -123,6 +134,24 @@ class Documented(Protocol):
 
     def documentation(self) -> Mapping[str, ToolSpec]:
         """The full specification of every tool by name, offered or not."""
+        ...
+
+
+@runtime_checkable
+class Seeded(Protocol):
+    """A session with randomness of its own, such as a simulated user."""
+
+    def seed(self, seed: tuple[int, ...]) -> None:
+        """Take the episode's seed, once, before anything else is asked: (run seed, round, prompt, sample)."""
+        ...
+
+
+@runtime_checkable
+class Observable(Protocol):
+    """A session whose state can be looked at, for checks."""
+
+    def snapshot(self) -> object:
+        """The state now, comparable with `==` and independent of what the session does next."""
         ...
 
 
@@ -167,8 +196,11 @@ class Environment(Protocol):
         """Open a fresh session."""
         ...
 
-    def reference(self, task: Task) -> tuple[tuple[ToolCall, ...], ...]:
-        """Reference calls by turn, for checks and scripted policies. No policy or interface ever receives them."""
+    def reference(self, task: Task) -> tuple[tuple[ToolCall, ...], ...] | None:
+        """Reference calls by turn, for checks and scripted policies; None for a task that has none.
+
+        An empty turn is one where no call is right. No policy or interface ever receives them.
+        """
         ...
 
 

@@ -19,7 +19,7 @@ class Label(StrEnum):
     """Why a turn went as it did."""
 
     PASS = "pass"  # noqa: S105 -- a label, not a password
-    """The turn satisfied the verifier."""
+    """The turn satisfied the verifier, or it is part of an episode that did as a whole."""
     CORRECT_ABSTENTION = "correct_abstention"
     """No call was the right answer, and no call was made."""
     SPURIOUS_TOOL_CALL = "spurious_tool_call"

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from seal.types import StateDifference, Trajectory
+from seal.types import StateDifference, ToolCall, Trajectory, TurnVerdict, Verdict
+
+FORCED = "multi_turn:force_terminated"
+"""The kind of an episode that ended before its task did."""
 
 _SHOWN = 160
 """Characters of a value that evidence shows."""
@@ -25,7 +28,7 @@ def shorten(value: object, limit: int = _SHOWN) -> str:
 
 
 def state_differences(
-    actual: Mapping[str, object], expected: Mapping[str, object], *, prefix: str = ""
+    actual: Mapping[str, object], expected: Mapping[str, object], *, prefix: str = "", both: bool = False
 ) -> tuple[StateDifference, ...]:
     """Compare two states attribute by attribute with `==`.
 
@@ -33,11 +36,14 @@ def state_differences(
         actual: Attribute name to value after the policy's calls.
         expected: The same after the reference's calls; its keys decide what is compared.
         prefix: Put before each attribute's name.
+        both: Attributes that only `actual` has count too.
 
     Returns:
         One difference per attribute that is not equal, in the order of `expected`.
     """
     missing = object()
+    if both:
+        expected = {**expected, **{name: "<absent>" for name in actual if name not in expected}}
     return tuple(
         StateDifference(prefix + name, shorten(actual.get(name, "<absent>")), shorten(value))
         for name, value in expected.items()
@@ -60,6 +66,75 @@ def missing_observations(obtained: Iterable[str], expected: Sequence[str]) -> tu
 def missing_tools(called: Iterable[str], expected: Sequence[str]) -> tuple[str, ...]:
     """Return names of reference tools that were not called often enough, as a multiset."""
     return missing_observations(called, expected)
+
+
+def verify_turn(
+    reference: Sequence[ToolCall],
+    *,
+    called: Sequence[str],
+    differences: tuple[StateDifference, ...],
+    inherited: tuple[StateDifference, ...],
+    state_changed: bool,
+    missing: Sequence[str],
+    forced: bool,
+    score_abstention: bool,
+) -> TurnVerdict:
+    """Verify a turn by state and response, as BFCL does.
+
+    | check of a turn | fails with the kind |
+    |---|---|
+    | it ran into the step limit | `multi_turn:force_terminated` |
+    | no call is right, and one was made (`score_abstention`) | `multi_turn:spurious_call` |
+    | calls are needed, and none was made | `multi_turn:empty_turn_model_response` |
+    | the state equals the reference's after the turn | `multi_turn:instance_state_mismatch` |
+    | every observation of the reference's turn was obtained by now | `multi_turn:execution_response_mismatch` |
+
+    All but the second are BFCL's.
+
+    Args:
+        reference: The reference calls of the turn; empty where no call is right.
+        called: Names of the tools that the turn called.
+        differences: Where the state is not the reference's.
+        inherited: Differences as the turn before left them.
+        state_changed: Whether the turn's calls changed the state.
+        missing: Observations of the reference that were not obtained by now.
+        forced: The turn ran into its limit.
+        score_abstention: Whether a call where none is right fails the turn.
+    """
+    kind: str | None = None
+    detail = ""
+    if forced:
+        kind, detail = FORCED, "the turn ran into its limit"
+    elif not reference:
+        if called and score_abstention:
+            kind, detail = "multi_turn:spurious_call", f"no call was right, but {called[0]} was called"
+    elif not called:
+        kind, detail = "multi_turn:empty_turn_model_response", "calls were needed, none was made"
+    elif differences:
+        kind, detail = "multi_turn:instance_state_mismatch", f"the state differs at {differences[0].place}"
+    elif missing:
+        kind, detail = "multi_turn:execution_response_mismatch", f"never obtained: {missing[0]}"
+    return TurnVerdict(
+        passed=kind is None,
+        kind=kind,
+        expects_calls=bool(reference),
+        differences=differences,
+        inherited=tuple(d for d in differences if d in inherited),
+        state_changed=state_changed,
+        missing_observations=tuple(shorten(text) for text in missing),
+        missing_tools=missing_tools(called, [call.name for call in reference]),
+        detail=detail,
+    )
+
+
+def verify_episode(verdicts: Sequence[TurnVerdict], n_turns: int) -> Verdict:
+    """1 if every turn of the task was played and passed, else 0 with the kind of the first failure."""
+    for number, verdict in enumerate(verdicts):
+        if not verdict.passed:
+            return Verdict(0.0, verdict.kind, f"turn {number}: {verdict.detail}")
+    if len(verdicts) < n_turns:
+        return Verdict(0.0, FORCED, f"{len(verdicts)} of {n_turns} turns were played")
+    return Verdict(1.0)
 
 
 def scored(trajectories: Iterable[Trajectory]) -> list[Trajectory]:

@@ -2,12 +2,14 @@ import importlib.metadata
 
 import pytest
 
+from fakes import Counter
 from seal import envs
 from seal.errors import ConfigError, MissingError
 
 
-class Custom:
+class Custom(Counter):
     def __init__(self, *, size: int = 1) -> None:
+        super().__init__()
         self.size = size
 
 

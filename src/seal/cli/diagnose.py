@@ -21,6 +21,8 @@ def diagnose(
     /,
     *,
     tools: Path | None = None,
+    env: str | None = None,
+    option: Repeated = (),
     dialect: str = "auto",
     json: Flag = False,
     csv: Path | None = None,
@@ -38,6 +40,8 @@ def diagnose(
     Args:
         files: Logs; JSON, JSON Lines (also gzipped) or .eval.
         tools: Schema file for logs that hold none.
+        env: Environment whose tools stand in for logs that hold none; as in `seal env list`, or path/to/file.py:object.
+        option: Option of the environment, as key=value (a TOML value); may be repeated.
         dialect: Of calls in text: auto, hermes, llama3 or pythonic.
         json: Print one JSON object.
         csv: Write one row per turn to this file.
@@ -53,6 +57,10 @@ def diagnose(
         raise ConfigError("give at least one log file, such as `seal diagnose results.jsonl`")
     if transcripts < 0 or (workers is not None and workers < 1):
         raise ConfigError("--transcripts must be 0 or more and --workers at least 1")
+    if tools is not None and env is not None:
+        raise ConfigError("name the tools of logs that hold none by --tools or --env, not both")
+    if option and env is None:
+        raise ConfigError("--option belongs to --env")
     conditions = [condition(text) for text in fail_on]
     missing = next((path for path in (*files, *([against] if against else [])) if not path.exists()), None)
     if missing is not None:
@@ -62,8 +70,13 @@ def diagnose(
     from seal.logs import Settings, read_tools  # noqa: PLC0415
     from seal.logs.compare import compare  # noqa: PLC0415
 
+    specs = read_tools(tools) if tools is not None else None
+    if env is not None:
+        from seal.cli.environments import build, every_tool, parse_options  # noqa: PLC0415
+
+        specs = tuple(every_tool(build(env, parse_options(option))))
     settings = Settings(
-        tools=read_tools(tools) if tools is not None else None,
+        tools=specs,
         dialect=dialect,
         transcripts=transcripts if html is not None else 0,
         csv=csv is not None,

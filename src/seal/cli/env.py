@@ -1,12 +1,14 @@
-"""`seal env list|setup|check|show`."""
+"""`seal env list|new|setup|check|show`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
+from shlex import quote
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +18,9 @@ from seal.cli.exits import NO, OK
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, clean, result, stderr, tracked
 from seal.errors import DataError, MissingError
-from seal.task import Environment
+
+if TYPE_CHECKING:
+    from seal.testing import CheckReport
 
 _SETUP = {"bfcl": "seal.envs.bfcl.setup:install"}
 """What installs the data of a built-in environment."""
@@ -53,7 +57,7 @@ def _describe(envs: Any, name: str) -> dict[str, Any]:
     try:
         documentation = inspect.getdoc(envs.factory(name)) or ""
         item["summary"] = documentation.partition("\n")[0]
-        item["options"] = list(envs.options(name))
+        item["options"] = list(envs.options(name) or ())
         item["splits"] = list(build(name).splits())
         item["ready"] = True
     except (MissingError, DataError) as error:  # not installed, or not what was installed
@@ -85,70 +89,71 @@ def setup(name: str, /, *, json: Flag = False) -> int:
     return OK
 
 
-def check(name: str, /, *, tasks: int | None = None, seed: int = 0, option: Repeated = (), json: Flag = False) -> int:
-    """Prove an environment on its own reference answers. Exit code 1 if it does not hold.
+def new(directory: Path, /, *, json: Flag = False) -> int:
+    """Write a new environment to change: three tools, ten tasks, a test and a recipe.
 
     Args:
-        name: As in `seal env list`.
+        directory: Where; its last part is the environment's name.
+        json: Print one JSON object.
+    """
+    from seal.envs.functions.start import write  # noqa: PLC0415 -- not for --help
+
+    with result(as_json=json) as answer:
+        written = write(directory)
+        answer.data = {"environment": directory.name, "files": [str(path) for path in written]}
+        place = quote(str(directory))
+        answer.say(
+            f"Wrote {', '.join(str(path) for path in written)}.",
+            f"Next: seal env check {place}/environment.py",
+            f"      python -m pytest {place}",
+            f"      seal train --recipe {place}/train.toml --run runs/{quote(directory.name)}",
+        )
+    return OK
+
+
+def check(name: str, /, *, tasks: int | None = None, seed: int = 0, option: Repeated = (), json: Flag = False) -> int:
+    """Prove an environment on its own tasks. Exit code 1 if it does not hold.
+
+    Args:
+        name: As in `seal env list`, or module:object, path/to/file.py:object, path/to/file.py.
         tasks: How many tasks; all of a finite environment unless given.
         seed: Of what the check draws at random.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
         json: Print one JSON object.
     """
     with result(as_json=json) as answer:
-        if name == "bfcl" and tasks is None and not option:
-            good = _bfcl(answer)
-        else:
-            environment = build(name, parse_options(option))
-            own = getattr(environment, "check", None)
-            good = (
-                _own(answer, own, environment, tasks, seed)
-                if own is not None
-                else _replayed(answer, environment, tasks)
-            )
-    return OK if good else NO
+        environment = build(name, parse_options(option))
+        from seal.testing.check import check_env  # noqa: PLC0415 -- not for --help
+
+        with tracked("tasks", None) as bar:
+            report = check_env(environment, tasks, seed=seed, progress=bar.reach)
+        answer.data = report.to_json()
+        _say(answer, report)
+    return OK if report.passed else NO
 
 
-def _bfcl(answer: Result) -> bool:
-    """All tasks, with the official semantics and with `enforce_tools`."""
-    from seal.envs.bfcl.check import run_check  # noqa: PLC0415 -- not for --help
+def _say(answer: Result, report: CheckReport) -> None:
+    from seal.testing.report import details, mark  # noqa: PLC0415 -- not for --help
 
-    with tracked("reference answers", None) as bar:
-        report = run_check(progress=bar.reach)
-    parts = {"official": report.official, "enforce_tools": report.enforced}
-    failed = {
-        mode: [{"task": u.task_id, "kind": u.kind, "why": u.detail} for u in unsolved]
-        for mode, unsolved in parts.items()
-    }
-    answer.data = {"environment": "bfcl", "tasks": report.tasks, "sound": report.sound, "failed": failed}
-    for mode, words in (("official", "official semantics"), ("enforce_tools", "only tools on offer (enforce_tools)")):
-        passed = report.tasks - len(failed[mode])
-        answer.say(f"{words}: {passed} of {report.tasks} reference answers pass.")
-        answer.say(*(f"  not solvable: {item['task']}: {item['kind']}: {item['why']}" for item in failed[mode]))
-    return report.sound
-
-
-def _replayed(answer: Result, environment: Environment, tasks: int | None) -> bool:
-    chosen = {task.id: task for split in environment.splits() for task in environment.tasks(split)}
-    selected = list(chosen.values())[:tasks]
-    failed: list[dict[str, Any]] = []
-    with tracked("reference answers", len(selected)) as bar:
-        for task in selected:
-            verdict = play_reference(environment, task).verdict
-            if verdict.reward != 1:
-                failed.append({"task": task.id, "reward": verdict.reward, "kind": verdict.kind, "why": verdict.detail})
-            bar.advance()
-    answer.data = {"environment": environment.name, "tasks": len(selected), "failed": failed}
-    answer.say(f"{len(selected) - len(failed)} of {len(selected)} reference answers pass.")
-    answer.say(*(f"  {item['task']}: {item['kind']}: {item['why']}" for item in failed[:20]))
-    return not failed
+    verdict = Text("sound", style="bold green") if report.passed else Text("NOT sound", style="bold red")
+    answer.say(Text(f"{report.environment}, {report.tasks} tasks: ").append(verdict))
+    width = max(len(item.name) for item in report.rows)
+    for item in report.rows:
+        style = {True: "green", False: "bold red", None: "dim"}[item.passed]
+        answer.say(Text(f"{mark(item):5}", style=style).append(f"{item.name:{width}}  {item.found}", style="default"))
+        answer.say(*details(item))
+    if report.corruptions:
+        answer.say("corruptions: " + ", ".join(f"{kind} {count}" for kind, count in report.corruptions.items()))
+    for unit, by_category in report.measures.items():
+        lengths = ", ".join(f"{name} {mean:.0f} (at most {most})" for name, (mean, most) in by_category.items())
+        answer.say(f"{unit} an episode: {lengths}")
 
 
 def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) -> int:
     """Print one task: user messages, tools as they are offered, reference calls and their results.
 
     Args:
-        name: As in `seal env list`.
+        name: As in `seal env list`, or module:object, path/to/file.py:object, path/to/file.py.
         task: The task's id.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
         json: Print one JSON object.
@@ -171,19 +176,14 @@ def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) 
             for call, outcome in zip(turn.calls, turn.results, strict=True):
                 given = ", ".join(f"{k}={v!r}" for k, v in call.arguments.items())
                 answer.say(f"  answer  {call.name}({given})", f"          {outcome.raw}")
-            if not turn.calls:
+            if not turn.calls and played.verdict is not None:
                 answer.say("  answer  (no call)")
-        reward = played.verdict.reward
-        answer.say("", f"The reference answer gets reward {reward}." + f" {played.verdict.detail}".rstrip())
+        if played.verdict is None:
+            answer.say("", "The task has no reference calls: a verifier or a user decides as it goes.")
+        else:
+            reward = played.verdict.reward
+            answer.say("", f"The reference answer gets reward {reward}." + f" {played.verdict.detail}".rstrip())
     return OK
-
-
-def _own(answer: Result, run: Any, environment: Environment, tasks: int | None, seed: int) -> bool:
-    """Run an environment's own check, `check(n, seed)`."""
-    report = run(tasks, seed=seed) if tasks is not None else run(seed=seed)
-    answer.data = {"environment": environment.name, **report.to_json()}
-    answer.say(str(report))
-    return bool(report.passed)
 
 
 def _named(table: Mapping[str, str], name: str) -> Any:

@@ -1,7 +1,8 @@
 """Environments: tasks with executable tools and a verifier, found by name.
 
-Built-in ones stand in a table; others register themselves under the entry-point group `seal.environments`, whose
-values name a class or function that takes keyword options and returns an `Environment`.
+Built-in ones stand in a table; others register themselves under the entry-point group `seal.environments`, or are named
+where they stand: `module:object`, `path/to/file.py:object` (see `seal.envs.named`). The object is an `Environment`, or
+a class or function that takes keyword options and returns one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import inspect
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
+from seal.envs.named import is_own, load
 from seal.errors import ConfigError, MissingError
 from seal.task import Environment
 
@@ -53,22 +56,42 @@ def factory(name: str) -> Callable[..., Environment]:
             module, attribute = BUILT_IN[name].split(":")
             return cast("Callable[..., Environment]", getattr(import_module(module), attribute))
         if name in others:
-            return cast("Callable[..., Environment]", others[name].load())
+            return _maker(others[name].load(), name)
     except ModuleNotFoundError as error:
         raise MissingError(f"environment {name!r} needs the Python package {error.name!r}; install it first") from error
+    if is_own(name):
+        return _maker(load(name), name)
     known = names()
-    raise ConfigError(f"unknown environment {name!r}{_suggest(name, known)} (known: {', '.join(known)})")
+    file = f"{name}.py"
+    hint = f"; did you mean {file!r}?" if Path(file).is_file() else _suggest(name, known)
+    raise ConfigError(
+        f"unknown environment {name!r}{hint} (known: {', '.join(known)}; your own: module:object or "
+        "path/to/file.py:object)"
+    )
 
 
-def options(name: str) -> tuple[str, ...]:
-    """Names of the keyword options of an environment, in its own order; empty if it takes any.
+def _maker(found: object, name: str) -> Callable[..., Environment]:
+    if callable(found):
+        return cast("Callable[..., Environment]", found)
+    if isinstance(found, Environment):
+        return lambda: found
+    raise ConfigError(
+        f"{name!r} is a {type(found).__name__}; expected an environment, or a class or function that makes one"
+    )
+
+
+def options(name: str) -> tuple[str, ...] | None:
+    """Names of the keyword options of an environment, in its own order; None if it takes any.
 
     Raises:
         ConfigError: If there is no such environment.
     """
-    parameters = inspect.signature(factory(name)).parameters.values()
+    try:
+        parameters = inspect.signature(factory(name)).parameters.values()
+    except ValueError:  # something built in that does not tell
+        return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return ()
+        return None
     return tuple(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
@@ -76,7 +99,7 @@ def make(name: str, **given: object) -> Environment:
     """Build an environment.
 
     Args:
-        name: One of `names()`.
+        name: One of `names()`, `module:object`, `path/to/file.py:object` or `path/to/file.py`.
         **given: Its keyword options.
 
     Raises:
@@ -86,8 +109,18 @@ def make(name: str, **given: object) -> Environment:
     build = factory(name)
     known = options(name)
     for option in given:
-        if known and option not in known:
+        if known is not None and option not in known:
             raise ConfigError(
-                f"environment {name!r} has no option {option!r}{_suggest(option, known)} (options: {', '.join(known)})"
+                f"environment {name!r} has no option {option!r}{_suggest(option, known)} "
+                f"(options: {', '.join(known) or 'none'})"
             )
-    return build(**given)
+    made: Any = build(**given)
+    if not isinstance(made, Environment):
+        raise ConfigError(f"environment {name!r}: {_lacking(made)}; docs/environments.md has the contract")
+    return made
+
+
+def _lacking(made: object) -> str:
+    needed = ("name", "max_steps", "malformed", "early_stop", "splits", "tasks", "task", "open", "reference")
+    lacking = [attribute for attribute in needed if not hasattr(made, attribute)]
+    return f"the {type(made).__name__} that was made is no environment, it lacks {', '.join(lacking)}"

@@ -96,8 +96,20 @@ class ScriptedPolicy:
         seed: int = 0,
         dialect: str = "hermes",
     ) -> ScriptedPolicy:
-        """A policy that plays the environment's own reference calls of some tasks."""
-        plans = {task.id: environment.reference(task) for task in tasks}
+        """A policy that plays the environment's own reference calls of some tasks.
+
+        Raises:
+            ConfigError: If a task has no reference.
+        """
+        plans: dict[str, Plan] = {}
+        for task in tasks:
+            reference = environment.reference(task)
+            if reference is None:
+                raise ConfigError(
+                    f"task {task.id!r} of {environment.name} has no reference calls, so they cannot be played; choose "
+                    "tasks that have some, or another model"
+                )
+            plans[task.id] = reference
         name = "scripted with mistakes" if mistakes else "reference"
         return cls(plans, cut=cut, mistakes=mistakes, seed=seed, dialect=dialect, name=name)
 

@@ -3,7 +3,6 @@
 Set it up once with `install()` (`seal env setup bfcl`). `design/bfcl.md` says what is reproduced and what deviates.
 """
 
-from seal.envs.bfcl.check import CheckReport, Unsolved, run_check
 from seal.envs.bfcl.environment import BFCL
 from seal.envs.bfcl.setup import SHA256, VERSION, SetupFailed, install, locate
 
@@ -11,10 +10,7 @@ __all__ = [
     "BFCL",
     "SHA256",
     "VERSION",
-    "CheckReport",
     "SetupFailed",
-    "Unsolved",
     "install",
     "locate",
-    "run_check",
 ]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from seal.envs.bfcl import catalog, simulators, splits
 from seal.envs.bfcl.blueprint import Blueprint
+from seal.envs.bfcl.check import proof
 from seal.envs.bfcl.session import BFCLSession
 from seal.envs.bfcl.setup import CATEGORIES, locate
 from seal.errors import ConfigError
+from seal.proof import Proof
 from seal.task import Task, TaskSet
 from seal.types import ToolCall, ToolSpec
 
@@ -145,6 +148,16 @@ class BFCL:
             score_abstention=self._score_abstention,
             early_stop=self.early_stop,
         )
+
+    def proof(self) -> Proof:
+        """What the checker gets; see `seal.envs.bfcl.check`."""
+        return proof(None if self._enforce_tools else self._enforcing)
+
+    def _enforcing(self) -> BFCL:
+        """The same tasks, with tools that are not on offer refused."""
+        other = copy.copy(self)
+        other._enforce_tools = True
+        return other
 
     def every_tool(self, task: Task) -> Sequence[ToolSpec]:
         """All tools that the task offers sooner or later."""

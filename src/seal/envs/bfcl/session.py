@@ -92,7 +92,7 @@ class BFCLSession:
         """The tools on offer in the current turn."""
         return self._blueprint.offers[max(self._turn, 0)]
 
-    def user_message(self) -> str | None:
+    def user_message(self, answer: str | None = None) -> str | None:
         """Begin the next turn; None after the last one and after a forced end, which officially ends the episode.
 
         Raises:

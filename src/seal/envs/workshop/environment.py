@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from seal.envs.workshop.dials import dials
 from seal.envs.workshop.generate import Generator
 from seal.envs.workshop.plan import Plan
+from seal.envs.workshop.proof import proof
 from seal.envs.workshop.session import WorkshopSession
 from seal.envs.workshop.show import show
 from seal.envs.workshop.splits import SPLITS
 from seal.errors import ConfigError
+from seal.proof import Proof
 from seal.task import Task, TaskSet
 from seal.types import ToolCall, ToolSpec
-
-if TYPE_CHECKING:
-    from seal.envs.workshop.check import CheckReport
 
 _SIZES = {"train": 4096}
 _SIZE = 400
@@ -113,12 +112,9 @@ class Workshop:
         """
         return show(self.plan(self.task(task_id)))
 
-    def check(self, n: int = 2000, seed: int = 0) -> CheckReport:
-        """Check `n` tasks: see `seal.envs.workshop.check`."""
-        # Imported late: checks look at cues, and nothing that evaluates may need the interface.
-        from seal.envs.workshop.check import check  # noqa: PLC0415
-
-        return check(self, n, seed)
+    def proof(self) -> Proof:
+        """What the checker gets; see `seal.envs.workshop.proof`."""
+        return proof(self)
 
     def hidden_rules(self) -> dict[str, ToolSpec]:
         """The documentation of every tool that has a fixed hidden rule in this world, by name."""

@@ -1,14 +1,6 @@
 """One episode: calls run on a state of its own, and every turn is verified by state and response as in BFCL.
 
-| check of a turn | fails with the kind |
-|---|---|
-| it ran into the step limit | `multi_turn:force_terminated` |
-| no call is right, and one was made (option `score_abstention`) | `multi_turn:spurious_call` |
-| calls are needed, and none was made | `multi_turn:empty_turn_model_response` |
-| the state equals the reference's after the turn | `multi_turn:instance_state_mismatch` |
-| every observation of the reference's turn was obtained by now | `multi_turn:execution_response_mismatch` |
-
-All but the second are BFCL's; an episode that ends early fails with `multi_turn:force_terminated`, as there.
+What a turn can fail of is in `seal.verify.verify_turn`.
 """
 
 from __future__ import annotations
@@ -18,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from seal.envs.workshop.dials import Plainness
 from seal.envs.workshop.plan import Plan, PlannedTurn
 from seal.envs.workshop.rules import Fitted
-from seal.envs.workshop.state import clone, difference
+from seal.envs.workshop.state import State, clone, difference
 from seal.envs.workshop.world import Ground, execute
 from seal.errors import EnvironmentFailure
 from seal.types import StateDifference, ToolCall, ToolResult, ToolSpec, TurnVerdict, Verdict
-from seal.verify import missing_observations, missing_tools, shorten
+from seal.verify import missing_observations, verify_episode, verify_turn
 
 
 class WorkshopSession:
@@ -54,7 +46,7 @@ class WorkshopSession:
         """The full specification of every tool of the task, hidden rules included."""
         return {name: fitted.documentation for name, fitted in self._plan.toolbox.items()}
 
-    def user_message(self) -> str | None:
+    def user_message(self, answer: str | None = None) -> str | None:
         """Begin the next user turn.
 
         Raises:
@@ -92,40 +84,19 @@ class WorkshopSession:
         """
         turn = self._open_turn()
         differences = difference(self._ground.state, turn.after)
-        expected = [call.name for call in turn.reference]
-        missing = missing_observations(self._obtained, turn.observations)
-        kind, detail = self._judge(turn, differences, missing, forced=forced)
-        verdict = TurnVerdict(
-            passed=kind is None,
-            kind=kind,
-            expects_calls=bool(expected),
+        verdict = verify_turn(
+            turn.reference,
+            called=self._called,
             differences=differences,
-            inherited=tuple(d for d in differences if d in self._inherited),
+            inherited=self._inherited,
             state_changed=self._ground.state != self._before,
-            missing_observations=tuple(shorten(text) for text in missing),
-            missing_tools=missing_tools(self._called, expected),
-            detail=detail,
+            missing=missing_observations(self._obtained, turn.observations),
+            forced=forced,
+            score_abstention=self._score_abstention,
         )
         self._inherited = differences
         self._verdicts.append(verdict)
         return verdict
-
-    def _judge(
-        self, turn: PlannedTurn, differences: Sequence[StateDifference], missing: Sequence[str], *, forced: bool
-    ) -> tuple[str | None, str]:
-        if forced:
-            return "multi_turn:force_terminated", "the turn ran into its limit"
-        if not turn.reference:
-            if self._called and self._score_abstention:
-                return "multi_turn:spurious_call", f"no call was right, but {self._called[0]} was called"
-            return None, ""
-        if not self._called:
-            return "multi_turn:empty_turn_model_response", "calls were needed, none was made"
-        if differences:
-            return "multi_turn:instance_state_mismatch", f"the state differs at {differences[0].place}"
-        if missing:
-            return "multi_turn:execution_response_mismatch", f"never obtained: {missing[0]}"
-        return None, ""
 
     def _open_turn(self) -> PlannedTurn:
         if self._begun == len(self._verdicts):
@@ -134,14 +105,11 @@ class WorkshopSession:
 
     def verdict(self) -> Verdict:
         """1 if every turn of the task was played and passed, else 0 with the kind of the first failure."""
-        for number, verdict in enumerate(self._verdicts):
-            if not verdict.passed:
-                return Verdict(0.0, verdict.kind, f"turn {number}: {verdict.detail}")
-        if len(self._verdicts) < self.n_turns:
-            return Verdict(
-                0.0, "multi_turn:force_terminated", f"{len(self._verdicts)} of {self.n_turns} turns were played"
-            )
-        return Verdict(1.0)
+        return verify_episode(self._verdicts, self.n_turns)
+
+    def snapshot(self) -> State:
+        """The state now, for checks."""
+        return clone(self._ground.state)
 
     def close(self) -> None:
         """Nothing is held beyond memory."""
