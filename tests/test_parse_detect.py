@@ -76,8 +76,11 @@ def test_an_unknown_template_is_an_error_that_says_how_to_name_a_dialect(templat
     assert all(name in str(error.value) for name in DIALECTS)
 
 
-def test_a_comment_is_no_sign() -> None:
-    assert detect("{# never <function= or <|tool_call_start|> #}{{ messages }}").name == "hermes"
+def test_a_comment_may_say_how_calls_are_written() -> None:
+    template = "{% if tools %}{{ tools }}{% endif %}"
+    with pytest.raises(ConfigError):
+        detect(template)
+    assert detect(template + "{# Calls: <tool_call> JSON </tool_call> #}").name == "hermes"
 
 
 RESPONSES: dict[str, dict[str, Any]] = {

@@ -56,6 +56,7 @@ SIGNS = (
     Sign("react-json", ('"action_input"',)),
     Sign("granite-3.1", ("<tool_call>[",)),
     Sign("hermes", ("<tool_call>", '"name"'), ("<invoke",)),
+    Sign("hermes", ("<tool_call>", "JSON"), ("<invoke",)),
     Sign("pythonic", ("[func_name1(",)),
     Sign("llama3", ('"name":', '"parameters":')),
     Sign("llama3", ("python_tag",)),
@@ -67,16 +68,15 @@ _FOREIGN = ("<atem:", "<TOOLCALL>", "<|tools_prefix|>", "<|action_start|>", "<st
 """Marks of known ways that no reader here reads; their templates also hold what looks like another's sign."""
 _OFFERS = re.compile(r"\{[%{][^}]*?\b(?:tools|tool_calls|functions|available_tools)\b")
 _ESCAPED = re.compile(r"\\(.)")
-_JINJA_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 
 
 def by_template(template: str) -> str | None:
     """The dialect that a chat template asks for; `hermes` for one that has nothing to do with tools, None if unknown.
 
     Args:
-        template: The template's source.
+        template: The template's source, comments included: they may say how calls are written, as the pocket model's.
     """
-    text = _JINJA_COMMENT.sub("", template).replace('\\"', '"')
+    text = template.replace('\\"', '"')
     if any(mark in text for mark in _FOREIGN):
         return None
     for sign in SIGNS:
