@@ -39,6 +39,7 @@ def test_what_a_dialect_writes_is_told_from_the_others(name: str, count: int) ->
         ("pythonic", 'get_weather(city="Oslo")'),
         ("llama3", '{"name": "get_weather", "parameters": {"city": "Oslo"}}'),
         ("harmony", 'to=functions.get_weather<|channel|>commentary json<|message|>{"city": "Oslo"}<|call|>'),
+        ("hermes", f"[THINK]<tool_call>x</tool_call>[/THINK]{DIALECTS['hermes'].render([CALL])}"),
         ("react", '<think>Action: x</think>Action: get_weather\nAction Input: {"city": "Oslo"}'),
     ],
 )

@@ -65,7 +65,7 @@ class Anything:
         for name, marks in self._tries:
             if not marks & seen:
                 continue
-            best = _better(best, name, self._dialects[name].parse(text, tools))
+            best = _better(best, name, self._dialects[name].parse(spoken, tools))
             if best is not None and best[0][0]:
                 return best[1]
         if best is None:
