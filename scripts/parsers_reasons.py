@@ -25,14 +25,14 @@ STRICT: Mapping[str, str] = {
     "beside": "something stands beside the call where the dialect has room for nothing",
     "shape": "the name or the arguments are missing, empty or of the wrong type, or a tag is not as it must be",
     "python": "the call is not one of named arguments and plain Python values",
-    "thinking": "a tag that closes a thought stands behind it; vLLM takes thoughts off in another parser, before",
+    "thinking": "the call stands in a thought by its tags; vLLM takes thoughts off in another parser, before",
     "content": "the marks, or what the message must begin with, are not whole, so the text is content",
 }
 """Reasons for being stricter than an oracle."""
 
 SHORT: Mapping[str, str] = {
     "all": "one call that it cannot read takes others of the message with it",
-    "names": "its patterns have no room for a dot or another sign in the name of a tool or argument",
+    "names": "its patterns have no room for a sign in the name of a tool or argument, or take a mark for one",
     "offered": "it drops calls of tools, or whole messages, that name no tool on offer",
     "retyped": "it gives a value that is marked as a string, or as none, another type, by the schema or by trial",
     "stripped": "it takes white space, or backslashes, off a string",
@@ -90,6 +90,7 @@ class Verdict:
 
 
 _THOUGHTS = ("</think>", "[/THINK]", "<channel|>", "<|END_THINKING|>", "</seed:think>")
+_OPENINGS = ("<think>", "[THINK]", "<|channel>", "<|START_THINKING|>", "<seed:think>")
 
 Pair = tuple[str, Any]
 """A call: name and comparable arguments."""
@@ -143,6 +144,9 @@ def compare(output: Output, oracle: str, answer: Mapping[str, Any]) -> Verdict:
     if ours == theirs:
         return verdict
     missing, extra = _rest(ours, theirs), _rest(theirs, ours)
+    if any(mark in name for name, _ in extra for mark in DIALECTS[output.dialect].marks):
+        verdict.short.add("names")
+        return verdict
     for left, right in list(_pairs(missing, extra)):
         reason = _changed(left, right)
         if reason is not None:
@@ -158,7 +162,8 @@ def compare(output: Output, oracle: str, answer: Mapping[str, Any]) -> Verdict:
     if extra:
         _explain_extra(output, malformed, extra, verdict)
     if missing:
-        reason = _missed(output, oracle, missing, malformed, parsed)
+        voided = bool(malformed) or ("error" in answer and not _canonical(output, parsed, whole=True))
+        reason = _missed(output, oracle, missing, parsed, voided=voided)
         if reason is None:
             verdict.unexplained.append(f"missed: {missing}")
         else:
@@ -172,7 +177,7 @@ def _explain_extra(output: Output, malformed: Sequence[MalformedCall], extra: li
     reasons = {reason_of(call) for call in malformed}
     if malformed and None not in reasons:
         verdict.strict.update(reason for reason in reasons if reason is not None)
-    elif not malformed and any(tag in output.text for tag in _THOUGHTS):
+    elif not malformed and any(tag in output.text for tag in (*_THOUGHTS, *_OPENINGS)):
         verdict.strict.add("thinking")
     elif not malformed and _no_attempt(output):
         verdict.strict.add("content")
@@ -184,15 +189,16 @@ def _missed(
     output: Output,
     oracle: str,
     missing: Sequence[Pair],
-    malformed: Sequence[MalformedCall],
     parsed: Parsed,
+    *,
+    voided: bool,
 ) -> str | None:
     offered = {tool.name for tool in output.tools}
     if all(name not in offered for name, _ in missing):
         return "offered"
     if (reason := _limit(output, oracle, missing, parsed)) is not None:
         return reason
-    if malformed:
+    if voided:
         return "all"
     return None if _canonical(output, parsed) else "layout"
 
@@ -207,11 +213,12 @@ def _no_attempt(output: Output) -> bool:
     return not any(mark in text for mark in DIALECTS[output.dialect].marks[:2])
 
 
-def _canonical(output: Output, parsed: Parsed) -> bool:
-    """Whether the text holds its calls exactly as the dialect writes them."""
+def _canonical(output: Output, parsed: Parsed, *, whole: bool = False) -> bool:
+    """Whether the text holds its calls exactly as the dialect writes them; with `whole`, and nothing else."""
     calls = [call for call in parsed.calls if isinstance(call, ToolCall)]
     try:
-        return DIALECTS[output.dialect].render(calls) in output.text
+        text = DIALECTS[output.dialect].render(calls)
+        return text == output.text.strip() if whole or output.dialect in WHOLE else text in output.text
     except DataError:
         return False
 
@@ -230,6 +237,10 @@ def _odd_names(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
 
 def _dotted(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
     return any(not re.fullmatch(r"\w+", word) for word in _words(parsed))
+
+
+def _foreign(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
+    return any(not re.fullmatch(r"[a-zA-Z0-9_.]+", word) for word in _words(parsed))
 
 
 def _words(parsed: Parsed) -> Iterator[str]:
@@ -280,7 +291,8 @@ def _separators(output: Output, calls: Sequence[Pair], parsed: Parsed) -> bool:
 LIMITS: Mapping[tuple[str, str], tuple[tuple[str, Callable[[Output, Sequence[Pair], Parsed], bool]], ...]] = {
     ("pythonic", "vllm"): (("names", _odd_names),),
     ("olmo", "vllm"): (("names", _odd_names),),
-    ("pythonic", "transformers"): (("values", _large),),
+    ("pythonic", "transformers"): (("names", _foreign), ("values", _large)),
+    ("functiongemma", "transformers"): (("names", _foreign),),
     ("functiongemma", "vllm"): (("names", _dotted), ("values", _bare)),
     ("gemma4", "transformers"): (("names", _dotted),),
     ("phi-4-mini", "vllm"): (("values", _brackets),),

@@ -236,6 +236,7 @@ MALFORMED = [
     ("phi-4-mini", 'functools[{"name": "f", "arguments": {}}] ok', "nothing behind", None),
     ("xlam", '{"name": "f", "arguments": {}}', "JSON list", "f"),
     ("xlam", '```json\n[{"name": "f", "arguments": {}}]', "fence", "f"),
+    ("xlam", '[{"nam": "f", "arguments": {}}, {"name": "g", "arguments": {}}]', "no 'name'", None),
     ("xlam", '{"tool_calls": {"name": "f"}}', "must be a list", None),
     ("gorilla", "<<function>>f(x)", "by name", "f"),
     ("gorilla", "<<function>>f(a=1) and more", "nothing but calls", None),

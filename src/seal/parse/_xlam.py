@@ -13,9 +13,9 @@ from seal.parse._listed import Listed
 from seal.types import MalformedCall
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_LIST = re.compile(r'\s*+\[\s*+\{\s*+"name"\s*+:')
+_LIST = re.compile(r'\s*+\[\s*+\{\s*+"')
+_CALL = re.compile(r'\{\s*+"name"\s*+:')
 _OBJECT = re.compile(r'\{\s*+"(?:tool_calls|thought)"\s*+:')
-_LONE = re.compile(r'\{\s*+"name"\s*+:')
 _KEY = "tool_calls"
 
 
@@ -25,7 +25,8 @@ class Xlam(Listed):
     The list makes up the message; or stands in a code fence, or between `<tool_call>` tags, with text around it; or is
     the value of `tool_calls` in an object that makes up the message (`{"thought": ..., "tool_calls": [...]}`). An
     *attempt* is a tag; a message that begins with such a list, with such an object, or with an object whose first key
-    is `name`; a fence that begins with such a list. All other text is content, an empty list too.
+    is `name`; a fence that begins with such a list. A list is one of calls if `{"name":` stands in it, or both
+    `"name":` and `"arguments":`. All other text is content, an empty list too.
     """
 
     name = "xlam"
@@ -34,11 +35,11 @@ class Xlam(Listed):
 
     def pieces(self, text: str) -> Iterator[Piece]:
         """Cut a message; see `Plain`."""
-        if _LIST.match(text):
+        if _calls(text):
             yield from read_only_list(text, text, "arguments")
         elif _OBJECT.match(text):
             yield from _under_key(text)
-        elif _LONE.match(text):
+        elif _CALL.match(text):
             yield broken(text, "the calls must stand in a JSON list")
         elif _OPEN in text or _CLOSE in text:
             for piece in blocks(text, _OPEN, _CLOSE):
@@ -50,11 +51,18 @@ class Xlam(Listed):
             yield from _fenced(text)
 
 
+def _calls(text: str) -> bool:
+    """Whether a text begins with a list that is one of calls."""
+    if _LIST.match(text) is None:
+        return False
+    return ('"name":' in text and '"arguments":' in text) or _CALL.search(text) is not None
+
+
 def _fenced(text: str) -> Iterator[Piece]:
     for piece in fences(text):
         if isinstance(piece, str):
             yield piece
-        elif _LIST.match(piece.body) is None:
+        elif not _calls(piece.body):
             yield piece.text
         elif piece.closed:
             yield from read_only_list(piece.body, piece.text, "arguments")
