@@ -67,7 +67,7 @@ class ModelConfig:
             `seal.models.load`).
         dtype: Of the computation. Weights that are trained stay in float32; the others (under LoRA) are kept in it.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
-        dialect: How tool calls are written: `auto` (from the chat template), `hermes`, `llama3`, `pythonic`.
+        dialect: How tool calls are written: `auto` (from the tokenizer's templates), or a name from docs/parsers.md.
         template_options: Variables of the chat template, in training and evaluation alike:
             `{ enable_thinking = false }` keeps Qwen3 and its kin from thinking. Names that it does not use are refused.
         max_context: Tokens; an episode that would outgrow it ends.

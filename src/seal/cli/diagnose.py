@@ -42,7 +42,7 @@ def diagnose(
         tools: Schema file for logs that hold none.
         env: Environment whose tools stand in for logs that hold none; as in `seal env list`, or path/to/file.py:object.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
-        dialect: Of calls in text: auto, hermes, llama3 or pythonic.
+        dialect: Of calls in text: auto, or a name from docs/parsers.md.
         json: Print one JSON object.
         csv: Write one row per turn to this file.
         html: Write a self-contained page to this file.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from seal.parse import DIALECTS, Dialect, served_call, tool_object
 from seal.redact import NOTHING, Redactor
 from seal.task import Conversation, Message
 from seal.trace import loads
-from seal.types import Generation, MalformedCall, StopReason, ToolCall
+from seal.types import Generation, MalformedCall, StopReason, ToolCall, ToolSpec
 
 ChatMessage = dict[str, object]
 """A message of the API."""
@@ -30,7 +30,6 @@ def tools_request(conversation: Conversation) -> tuple[list[ChatMessage], list[C
         The messages, and the tools offered so far.
     """
     messages: list[ChatMessage] = []
-    tools = list(conversation.tools_shown)
     ids: list[str | None] = []
     used: set[str] = set()
     feedback: list[str] = []
@@ -69,10 +68,9 @@ def tools_request(conversation: Conversation) -> tuple[list[ChatMessage], list[C
                 messages.append({"role": "tool", "tool_call_id": call_id, "content": _unicode(message.shown)})
         else:
             flush()
-            tools += message.tools_shown
             messages.append({"role": message.role, "content": _unicode(message.shown)})
     flush()
-    return messages, [tool_object(tool) for tool in tools]
+    return messages, [tool_object(tool) for tool in conversation.offered]
 
 
 def text_request(conversation: Conversation, dialect: Dialect) -> list[ChatMessage]:
@@ -99,7 +97,14 @@ def text_request(conversation: Conversation, dialect: Dialect) -> list[ChatMessa
     return messages
 
 
-def read_completion(content: bytes, dialect: Dialect, *, native: bool, redact: Redactor = NOTHING) -> Generation:
+def read_completion(
+    content: bytes,
+    dialect: Dialect,
+    *,
+    native: bool,
+    tools: Sequence[ToolSpec] = (),
+    redact: Redactor = NOTHING,
+) -> Generation:
     """The generation in a server's answer.
 
     With native tool calling, text in which the dialect sees calls that the server did not take for calls is evidence:
@@ -109,6 +114,7 @@ def read_completion(content: bytes, dialect: Dialect, *, native: bool, redact: R
         content: The answer's body.
         dialect: How calls are written in text.
         native: Whether the server reads calls itself.
+        tools: The tools on offer, for dialects whose values carry no type.
         redact: Takes secrets out of the texts of the answer, in case the server echoes what it was sent.
 
     Raises:
@@ -138,11 +144,11 @@ def read_completion(content: bytes, dialect: Dialect, *, native: bool, redact: R
         if calls:
             text = "\n".join(filter(None, (body, *map(_written, calls))))
         else:
-            parsed = dialect.parse(text)
+            parsed = dialect.parse(text, tools)
             body = parsed.content
-            calls = tuple(_unserved(call, dialect) for call in parsed.calls)
+            calls = tuple(_unserved(call) for call in parsed.calls)
     else:
-        parsed = dialect.parse(text)
+        parsed = dialect.parse(text, tools)
         body, calls = parsed.content, parsed.calls
     usage = data.get("usage")
     return Generation(
@@ -242,10 +248,10 @@ def _written(call: ToolCall | MalformedCall) -> str:
     return call.text if isinstance(call, MalformedCall) else DIALECTS["hermes"].render([call])
 
 
-def _unserved(call: ToolCall | MalformedCall, dialect: Dialect) -> MalformedCall:
+def _unserved(call: ToolCall | MalformedCall) -> MalformedCall:
     if isinstance(call, MalformedCall):
         return call
-    return MalformedCall(dialect.render([call]), "the call came as text, not as a tool call", call.name)
+    return MalformedCall(_written(call), "the call came as text, not as a tool call", call.name)
 
 
 def _announced(message: Message, dialect: Dialect) -> str:

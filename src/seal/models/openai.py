@@ -30,7 +30,7 @@ from seal.models._chat_api import error_code, read_completion, said, served_mode
 from seal.parse import dialect as dialect_by_name
 from seal.redact import public
 from seal.task import Conversation
-from seal.types import Generation
+from seal.types import Generation, ToolSpec
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -200,7 +200,7 @@ class OpenAIPolicy:
         attempt = 0
         while True:
             with self._flying:
-                outcome = self._ask(body)
+                outcome = self._ask(body, conversation.offered)
             if not isinstance(outcome, _Trouble):
                 return outcome
             if outcome.switch:
@@ -216,7 +216,7 @@ class OpenAIPolicy:
             if self._closed.wait(outcome.wait or backoff):
                 raise self._end()
 
-    def _ask(self, body: Mapping[str, Any]) -> Generation | _Trouble | None:
+    def _ask(self, body: Mapping[str, Any], tools: Sequence[ToolSpec]) -> Generation | _Trouble | None:
         """Send one request."""
         import openai  # noqa: PLC0415 -- an extra, and slow to import
 
@@ -227,7 +227,7 @@ class OpenAIPolicy:
         try:
             content = self._server.complete(body)
             with self._reading:
-                return read_completion(content, self._dialect, native=self._native, redact=self._redact)
+                return read_completion(content, self._dialect, native=self._native, tools=tools, redact=self._redact)
         except ClosedError:
             raise self._end() from None
         except openai.APIStatusError as error:
