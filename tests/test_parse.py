@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,11 +11,39 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seal.errors import ConfigError, DataError
-from seal.parse import DIALECTS, Parsed, detect, dialect
+from seal.parse import DIALECTS, Parsed, dialect
+from seal.parse.typed import kind
 from seal.types import MalformedCall, ToolCall, ToolSpec
 
 HERMES, LLAMA3, PYTHONIC = (DIALECTS[name] for name in ("hermes", "llama3", "pythonic"))
 TOOLS = (ToolSpec("ls", "List.", {"type": "object", "properties": {"a": {"type": "boolean"}}}),)
+
+
+def specs(calls: Sequence[ToolCall]) -> list[ToolSpec]:
+    """Tools whose schemas state the types of the arguments of calls, each of another tool."""
+    return [
+        ToolSpec(call.name, "", {"properties": {key: {"type": kind(value)} for key, value in call.arguments.items()}})
+        for call in calls
+    ]
+
+
+def bare(parsed: Parsed) -> Parsed:
+    """What was read, without the identifiers that a dialect writes."""
+    calls = (ToolCall(c.name, c.arguments) if isinstance(c, ToolCall) else c for c in parsed.calls)
+    return Parsed(parsed.content, tuple(calls))
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, inner in value.items():
+                yield from (key, *texts(inner))
+        case list():
+            for inner in value:
+                yield from texts(inner)
 
 
 def call(name: str, **arguments: Any) -> ToolCall:
@@ -69,7 +98,7 @@ def test_a_call_that_was_only_thought_of_is_no_call(name: str) -> None:
     assert chosen.parse(f"<think>maybe {written}</think>\nDone.") == Parsed("Done.", ())
     assert chosen.parse(f"maybe {written}</think>\nDone.") == Parsed("Done.", ())
     assert chosen.parse(f"<think>\n{written}") == Parsed("", ())
-    assert chosen.parse(f"<think>\nso\n</think>\n\n{written}").calls == (call("ls", a=True),)
+    assert bare(chosen.parse(f"<think>\nso\n</think>\n\n{written}", TOOLS)).calls == (call("ls", a=True),)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -118,10 +147,21 @@ CALLS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.sampled_from(list(DIALECTS)), st.lists(CALLS, min_size=1, max_size=3))
+RAW = frozenset({"qwen3-coder", "glm-4.5", "minimax-m2", "claude-xml", "deepseek-v3.2", "functiongemma", "gemma4"})
+"""Dialects that have no way to escape their marks."""
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=60, deadline=None)
+@given(calls=st.lists(CALLS, min_size=1, max_size=3, unique_by=lambda call: call.name))
 def test_what_is_rendered_is_read_back(name: str, calls: list[ToolCall]) -> None:
-    assert DIALECTS[name].parse(DIALECTS[name].render(calls)) == Parsed("", tuple(calls))
+    chosen = DIALECTS[name]
+    marks = (*chosen.marks, "<think>", "</think>")
+    if name in RAW and any(mark in text for call in calls for text in texts(call.arguments) for mark in marks):
+        with pytest.raises(DataError, match=r"cannot be written|no way to write"):
+            chosen.render(calls)
+    else:
+        assert bare(chosen.parse(chosen.render(calls), specs(calls))) == Parsed("", tuple(calls))
 
 
 PIECES = st.sampled_from(
@@ -218,8 +258,8 @@ def test_a_megabyte_of_calls_is_read() -> None:
     calls = [call("write", text="x" * 50, n=i) for i in range(10_000)]
     for chosen in DIALECTS.values():
         begin = time.process_time()
-        assert chosen.parse(chosen.render(calls)).calls == tuple(calls)
-        assert time.process_time() - begin < 5
+        assert bare(chosen.parse(chosen.render(calls), specs(calls[:1]))).calls == tuple(calls)
+        assert time.process_time() - begin < 20
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -468,24 +508,5 @@ def test_pythonic_does_not_render_what_it_could_not_read(bad: ToolCall) -> None:
 
 def test_dialect_names_what_is_known() -> None:
     assert dialect("hermes") is HERMES
-    with pytest.raises(ConfigError, match="hermes, llama3, pythonic"):
+    with pytest.raises(ConfigError, match=r"hermes, .*llama3, .*pythonic"):
         dialect("xml")
-
-
-@pytest.mark.parametrize(
-    ("template", "name"),
-    [
-        (None, "hermes"),
-        ("{% for m in messages %}<|im_start|>{{ m.role }}{% endfor %}", "hermes"),
-        ("within <tool_call></tool_call> XML tags", "hermes"),
-        ('{{- \'{"name": "\' + tool_call.name + \'", "parameters": \' }}', "llama3"),
-        ("{{- 'Environment: ipython\\n' }}", "llama3"),
-    ],
-)
-def test_detect(template: str | None, name: str) -> None:
-    assert detect(template).name == name
-
-
-def test_detect_refuses_what_no_dialect_reads() -> None:
-    with pytest.raises(ConfigError, match="<function="):
-        detect("<tool_call>\n<function=example>\n<parameter=x>")

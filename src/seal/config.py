@@ -62,7 +62,7 @@ class ModelConfig:
         source: A directory, a hub id, `smollm2`, or `package:NAME` (see `seal.models.load`).
         dtype: Of the computation. Weights that are trained stay in float32; the others (under LoRA) are kept in it.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
-        dialect: How tool calls are written: `auto` (from the chat template), `hermes`, `llama3`, `pythonic`.
+        dialect: How tool calls are written: `auto` (from the tokenizer's templates), or a name from docs/parsers.md.
         max_context: Tokens; an episode that would outgrow it ends.
         threads: CPU threads for torch; None leaves torch's choice.
     """

@@ -222,6 +222,11 @@ class Conversation:
             m.shown != m.bare or m.tools_shown != m.tools_bare for m in self.messages
         )
 
+    @property
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """All tools that are on offer by now, as shown: those from the start and those announced since."""
+        return (*self.tools_shown, *(tool for message in self.messages for tool in message.tools_shown))
+
 
 @runtime_checkable
 class Policy(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from seal.parse import DIALECTS, Dialect, served_call, tool_object
 from seal.task import Conversation, Message
-from seal.types import Generation, MalformedCall, StopReason, ToolCall
+from seal.types import Generation, MalformedCall, StopReason, ToolCall, ToolSpec
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -32,7 +32,6 @@ def tools_request(conversation: Conversation) -> tuple[list[ChatMessage], list[C
         The messages, and the tools offered so far.
     """
     messages: list[ChatMessage] = []
-    tools = list(conversation.tools_shown)
     ids: list[str | None] = []
     used: set[str] = set()
     feedback: list[str] = []
@@ -71,10 +70,9 @@ def tools_request(conversation: Conversation) -> tuple[list[ChatMessage], list[C
                 messages.append({"role": "tool", "tool_call_id": call_id, "content": _unicode(message.shown)})
         else:
             flush()
-            tools += message.tools_shown
             messages.append({"role": message.role, "content": _unicode(message.shown)})
     flush()
-    return messages, [tool_object(tool) for tool in tools]
+    return messages, [tool_object(tool) for tool in conversation.offered]
 
 
 def text_request(conversation: Conversation, dialect: Dialect) -> list[ChatMessage]:
@@ -101,11 +99,19 @@ def text_request(conversation: Conversation, dialect: Dialect) -> list[ChatMessa
     return messages
 
 
-def read_completion(completion: ChatCompletion, dialect: Dialect, *, native: bool) -> Generation:
+def read_completion(
+    completion: ChatCompletion, dialect: Dialect, *, native: bool, tools: Sequence[ToolSpec] = ()
+) -> Generation:
     """The generation in a server's answer.
 
     With native tool calling, text in which the dialect sees calls that the server did not take for calls is evidence:
     they become malformed calls.
+
+    Args:
+        completion: The server's answer.
+        dialect: Reads its text.
+        native: Whether the server reads calls.
+        tools: The tools on offer, for dialects whose values carry no type.
 
     Raises:
         NotACompletionError: If the answer lacks what every completion has.
@@ -132,11 +138,11 @@ def read_completion(completion: ChatCompletion, dialect: Dialect, *, native: boo
         if calls:
             text = "\n".join(filter(None, (content, *map(_written, calls))))
         else:
-            parsed = dialect.parse(text)
+            parsed = dialect.parse(text, tools)
             content = parsed.content
-            calls = tuple(_unserved(call, dialect) for call in parsed.calls)
+            calls = tuple(_unserved(call) for call in parsed.calls)
     else:
-        parsed = dialect.parse(text)
+        parsed = dialect.parse(text, tools)
         content, calls = parsed.content, parsed.calls
     return Generation(
         text,
@@ -165,10 +171,10 @@ def _written(call: ToolCall | MalformedCall) -> str:
     return call.text if isinstance(call, MalformedCall) else DIALECTS["hermes"].render([call])
 
 
-def _unserved(call: ToolCall | MalformedCall, dialect: Dialect) -> MalformedCall:
+def _unserved(call: ToolCall | MalformedCall) -> MalformedCall:
     if isinstance(call, MalformedCall):
         return call
-    return MalformedCall(dialect.render([call]), "the call came as text, not as a tool call", call.name)
+    return MalformedCall(_written(call), "the call came as text, not as a tool call", call.name)
 
 
 def _announced(message: Message, dialect: Dialect) -> str:

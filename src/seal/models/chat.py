@@ -94,10 +94,14 @@ class ChatFormat:
         self._special_pattern = re.compile("(" + "|".join(map(re.escape, self.specials)) + ")")
         self._encode_cached = lru_cache(maxsize=512)(self._encode)
 
-        self.dialect: Dialect = dialect(calls) if isinstance(calls, str) else calls or detect(template)
+        responses = getattr(tokenizer, "response_template", None)
+        self.dialect: Dialect = dialect(calls) if isinstance(calls, str) else calls or detect(template, responses)
+        self._hidden = frozenset(map(self.special_id, set(self.specials) - set(self.dialect.marks)))
         self.system_role = self._supports_system()
         self.tool_role = bool(_NAMES_TOOL_ROLE.search(template)) and self._supports_tool_role()
-        self.template_tools = (calls is None or _same_dialect(template, self.dialect)) and self._supports_tools()
+        self.template_tools = (
+            calls is None or _same_dialect(template, responses, self.dialect)
+        ) and self._supports_tools()
         self.end_text, self.opening = self._boundaries()
         self.end_id = self.special_id(self.end_text)
         eos = tokenizer.eos_token_id
@@ -149,8 +153,11 @@ class ChatFormat:
         *,
         stop: StopReason,
         prompt_tokens: int,
+        tools: Sequence[ToolSpec] = (),
     ) -> Generation:
         """Turn a sample into a `Generation`: text, calls and the token record.
+
+        Special tokens are no text, but for those by which the dialect marks its calls.
 
         Args:
             sampled: The ids as sampled, stop id included if it was sampled.
@@ -158,10 +165,12 @@ class ChatFormat:
             context: What `step_context` gave.
             stop: Why it ended.
             prompt_tokens: Length of the whole context.
+            tools: The tools on offer, for dialects whose values carry no type.
         """
-        text = self._tokenizer.decode(list(sampled), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        kept = [index for index in sampled if index not in self._hidden]
+        text = self._tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
-        parsed = self.dialect.parse(text)
+        parsed = self.dialect.parse(text, tools)
         return Generation(
             text=text,
             content=parsed.content,
@@ -338,10 +347,10 @@ class ChatFormat:
         return ending[1], prompt[len(before) :] if prompt.startswith(before) else ""
 
 
-def _same_dialect(template: str, chosen: Dialect) -> bool:
+def _same_dialect(template: str, responses: object, chosen: Dialect) -> bool:
     """Whether the template itself asks for the dialect that was chosen by name."""
     try:
-        return detect(template).name == chosen.name
+        return detect(template, responses).name == chosen.name
     except ConfigError:
         return False
 

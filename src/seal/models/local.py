@@ -129,7 +129,14 @@ class LocalPolicy:
                 continue
             self._remember(conversation, row)
             generations.append(
-                self.chat.generation(row.sampled, row.logprobs, context, stop=row.stop, prompt_tokens=len(row.ids))
+                self.chat.generation(
+                    row.sampled,
+                    row.logprobs,
+                    context,
+                    stop=row.stop,
+                    prompt_tokens=len(row.ids),
+                    tools=conversation.offered,
+                )
             )
         self._evict()
         return generations

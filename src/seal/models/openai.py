@@ -23,7 +23,7 @@ from seal.errors import ConfigError, InfrastructureFailure, MissingError
 from seal.models._chat_api import NotACompletionError, read_completion, text_request, tools_request
 from seal.parse import dialect as dialect_by_name
 from seal.task import Conversation
-from seal.types import Generation
+from seal.types import Generation, ToolSpec
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
@@ -177,7 +177,7 @@ class OpenAIPolicy:
         body = self._body(conversation)
         attempt = 0
         while True:
-            outcome = self._ask(body, begun=begun)
+            outcome = self._ask(body, conversation.offered, begun=begun)
             if not isinstance(outcome, _Trouble):
                 return outcome
             if outcome.switch:
@@ -193,7 +193,7 @@ class OpenAIPolicy:
             if self._closed.wait(outcome.wait or backoff):
                 raise InfrastructureFailure(f"the policy was closed while it waited for {self.base_url}")
 
-    def _ask(self, body: Mapping[str, Any], *, begun: bool) -> Generation | _Trouble | None:
+    def _ask(self, body: Mapping[str, Any], tools: Sequence[ToolSpec], *, begun: bool) -> Generation | _Trouble | None:
         """Send one request. `begun`: whether the server has accepted this conversation before."""
         import openai  # noqa: PLC0415 -- an extra, and slow to import
 
@@ -201,7 +201,7 @@ class OpenAIPolicy:
             raise InfrastructureFailure(f"the policy for {self.base_url} is closed")
         try:
             completion = self._create(**body)
-            return read_completion(completion, self._dialect, native=self._native)
+            return read_completion(completion, self._dialect, native=self._native, tools=tools)
         except openai.APIStatusError as error:
             return self._refused(error, body, begun=begun)
         except openai.APITimeoutError:

@@ -177,16 +177,16 @@ class FunctionPolicy:
 
     def generate(self, conversations: Sequence[Conversation]) -> list[Generation | None]:
         """The function's answer to each conversation; see `seal.task.Policy`."""
-        return [self._read(self._function(conversation)) for conversation in conversations]
+        return [self._read(self._function(conversation), conversation) for conversation in conversations]
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _read(self, answer: Answer) -> Generation | None:
+    def _read(self, answer: Answer, conversation: Conversation) -> Generation | None:
         if answer is None or isinstance(answer, Generation):
             return answer
         if isinstance(answer, str):
-            parsed = self._dialect.parse(answer)
+            parsed = self._dialect.parse(answer, conversation.offered)
             return Generation(answer, parsed.content, parsed.calls)
         calls = tuple(answer)
         texts = (call.text if isinstance(call, MalformedCall) else self._dialect.render([call]) for call in calls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,11 +29,17 @@ class Parsed:
     calls: tuple[ToolCall | MalformedCall, ...]
 
 
+Piece = str | ToolCall | MalformedCall
+"""A part of a message: content, a call, or what set out to be one."""
+
+
 class Dialect(Protocol):
     """One way of writing tool calls as text.
 
     Attributes:
         name: As used in recipes.
+        marks: The strings by which the dialect is told from others. Some tokenizers have them as special tokens: who
+            decodes a sample keeps them. Empty for dialects that write plain JSON or Python.
     """
 
     @property
@@ -41,15 +47,30 @@ class Dialect(Protocol):
         """As used in recipes."""
         ...
 
-    def parse(self, text: str) -> Parsed:
-        """Read a message. Never raises, whatever the text, and takes time linear in its length."""
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The strings by which the dialect is told; see the class."""
+        ...
+
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
+        """Read a message. Never raises, whatever the text, and takes time linear in its length.
+
+        Args:
+            text: The message as written, marks included, without the token that ended it.
+            tools: The tools on offer. Dialects whose values carry no JSON type take it from a tool's schema, by the
+                rule of `seal.parse.typed`; the others pay no attention.
+        """
         ...
 
     def render(self, calls: Sequence[ToolCall]) -> str:
-        """Write calls as a policy would; `parse` gives them back, except for their ids.
+        """Write calls as a policy would.
+
+        `parse` gives them back, except for their ids, and except that dialects without JSON types need tools whose
+        schemas state the types of the arguments.
 
         Raises:
-            DataError: If a call cannot be written: not JSON, or a name that the dialect has no way to write.
+            DataError: If a call cannot be written: not JSON, a name that the dialect has no way to write, or a text
+                that holds one of its marks where it has no way to escape them.
         """
         ...
 
@@ -62,15 +83,50 @@ class Dialect(Protocol):
         ...
 
 
-def answer(text: str) -> str:
+class Offering:
+    """The words in which most dialects offer tools.
+
+    Attributes:
+        how: How a call is written, to follow "To call functions, write".
+    """
+
+    how: str
+
+    def instructions(self, tools: Sequence[ToolSpec]) -> str:
+        """Offer tools; see `Dialect`."""
+        if not tools:
+            return ""
+        return (
+            f"You can call these functions, one JSON object a line:\n{tool_lines(tools)}\n\n"
+            f"To call functions, write {self.how} To say something to the user, write plain text instead."
+        )
+
+    def announce(self, tools: Sequence[ToolSpec]) -> str:
+        """Offer further tools; see `Dialect`."""
+        return f"From now on you can call these functions too:\n{tool_lines(tools)}" if tools else ""
+
+
+def answer(text: str, opening: str = "<think>", closing: str = "</think>") -> str:
     """The message without thinking.
 
-    All up to the last `</think>` is thinking, as in BFCL's Qwen handler (the opening tag may stand in the prompt), and
-    so is a message that opens with `<think>` and never closes it. A call that was only thought of is not a call.
+    All up to the last closing tag is thinking, as in BFCL's Qwen handler (the opening tag may stand in the prompt), and
+    so is a message that opens with the opening tag and never closes it. A call that was only thought of is not a call.
     """
-    text = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+    text = text[text.rfind(closing) + len(closing) :] if closing in text else text
     text = text.strip()
-    return "" if text.startswith("<think>") else text
+    return "" if text.startswith(opening) else text
+
+
+def gather(pieces: Iterable[Piece]) -> Parsed:
+    """The message that pieces make up. Content is stripped, and joined by line breaks where calls divided it."""
+    content: list[str] = []
+    calls: list[ToolCall | MalformedCall] = []
+    for piece in pieces:
+        if not isinstance(piece, str):
+            calls.append(piece)
+        elif piece.strip():
+            content.append(piece.strip())
+    return Parsed("\n".join(content), tuple(calls))
 
 
 def tool_lines(tools: Sequence[ToolSpec]) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from seal.parse._common import Parsed, answer, tool_lines
-from seal.parse._json import SPACE, NotJsonError, decode, encode, legible_name, read_call
+from seal.parse._blocks import blocks
+from seal.parse._common import Parsed, Piece, answer, gather, tool_lines
+from seal.parse._json import SPACE, NotJsonError, broken, decode, encode, read_call, unwritten
 from seal.types import MalformedCall, ToolCall, ToolSpec
 
-_OPEN, _CLOSE, _THINK = "<tool_call>", "</tool_call>", "<think>"
-_TAG = re.compile("|".join((_OPEN, _CLOSE, _THINK)))
-_ESCAPED = re.compile(r"<(?=/?(?:tool_call|think)>)")
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _UNTAGGED = re.compile(r'(?:```\w*\s*)?(?:\[\s*)?\{\s*"name"\s*:')
 _NO_TAGS = f"a call must stand between {_OPEN} and {_CLOSE}"
 
@@ -25,21 +24,16 @@ class Hermes:
     """
 
     name = "hermes"
+    marks = (_OPEN, _CLOSE)
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
         """Read a message; see `Dialect`."""
-        content: list[str] = []
-        calls: list[ToolCall | MalformedCall] = []
-        for piece in _pieces(answer(text)):
-            if isinstance(piece, str):
-                content.append(piece)
-            else:
-                calls.append(piece)
-        return Parsed("\n".join(content), tuple(calls))
+        del tools
+        return gather(_pieces(answer(text)))
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
-        return "\n".join(f"{_OPEN}\n{encode(call, 'arguments', _ESCAPED)}\n{_CLOSE}" for call in calls)
+        return "\n".join(f"{_OPEN}\n{encode(call, 'arguments', unwritten(*self.marks))}\n{_CLOSE}" for call in calls)
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
         """Offer tools; see `Dialect`."""
@@ -57,33 +51,14 @@ class Hermes:
         return f"From now on you can call these tools too:\n<tools>\n{tool_lines(tools)}\n</tools>" if tools else ""
 
 
-def _pieces(text: str) -> Iterator[str | ToolCall | MalformedCall]:
-    """Content, calls and malformed calls in order. Content is stripped and never empty."""
-    done = 0
-    opened: int | None = None
-    for tag in _TAG.finditer(text):
-        before = text[done : tag.start()].strip()
-        if tag[0] == _THINK:
-            if opened is None:
-                text = text[: tag.start()]
-                break
-        elif tag[0] == _OPEN:
-            if opened is not None:
-                yield _malformed(text[opened : tag.start()].strip(), f"{_OPEN} is not closed by {_CLOSE}")
-            elif before:
-                yield before
-            opened, done = tag.start(), tag.end()
-        else:
-            if opened is None:
-                yield _malformed(f"{before}{_CLOSE}", f"{_CLOSE} without {_OPEN}")
-            else:
-                yield _call(text[done : tag.start()], text[opened : tag.end()])
-            opened, done = None, tag.end()
-    rest = text[done:].strip()
-    if opened is not None:
-        yield _malformed(text[opened:].strip(), f"{_OPEN} is not closed by {_CLOSE}")
-    elif rest:
-        yield _malformed(rest, _NO_TAGS) if done == 0 and _UNTAGGED.match(rest) else rest
+def _pieces(text: str) -> Iterator[Piece]:
+    if _OPEN not in text and _CLOSE not in text and _UNTAGGED.match(text):
+        content = next(blocks(text, _OPEN, _CLOSE), None)
+        if isinstance(content, str):
+            yield broken(content, _NO_TAGS)
+        return
+    for piece in blocks(text, _OPEN, _CLOSE):
+        yield piece if isinstance(piece, str | MalformedCall) else _call(piece.body, piece.text)
 
 
 def _call(body: str, text: str) -> ToolCall | MalformedCall:
@@ -93,11 +68,7 @@ def _call(body: str, text: str) -> ToolCall | MalformedCall:
     try:
         value, end = decode(body)
     except NotJsonError as error:
-        return _malformed(text, str(error))
+        return broken(text, str(error))
     if SPACE.fullmatch(body, end) is None:
-        return _malformed(text, "there must be exactly one JSON object between the tags")
+        return broken(text, "there must be exactly one JSON object between the tags")
     return read_call(value, "arguments", text)
-
-
-def _malformed(text: str, reason: str) -> MalformedCall:
-    return MalformedCall(text, reason, legible_name(text))

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from seal.parse._common import Parsed, answer, tool_lines
-from seal.parse._json import SPACE, NotJsonError, decode, encode, legible_name, read_call
+from seal.parse._json import NotJsonError, broken, decode, encode, read_call, skip, unwritten
 from seal.types import MalformedCall, ToolCall, ToolSpec
 
 _TAG = "<|python_tag|>"
-_ESCAPED = re.compile(r"<(?=/?think>|\|python_tag\|>)")
 _START = re.compile(r'(?:\[\s*)?\{\s*"')
 _NAMED = re.compile(r'(?:\[\s*)?\{\s*"name"\s*:')
 _LATER = re.compile(r'^[ \t]*(?:\[\s*)?\{\s*"name"\s*:', re.MULTILINE)
@@ -29,9 +28,11 @@ class Llama3:
     """
 
     name = "llama3"
+    marks = (_TAG,)
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
         """Read a message; see `Dialect`."""
+        del tools
         text = answer(text)
         if _TAG in text:
             before, _, body = text.partition(_TAG)
@@ -43,16 +44,16 @@ class Llama3:
         else:
             return Parsed(text, ())
         if before.strip():
-            return Parsed(before.strip(), (MalformedCall(body, _ALONE, legible_name(body)),))
+            return Parsed(before.strip(), (broken(body, _ALONE),))
         try:
             calls = tuple(_calls(body))
         except _MixedError:
             calls = ()
-        return Parsed("", calls or (MalformedCall(body, _ALONE, legible_name(body)),))
+        return Parsed("", calls or (broken(body, _ALONE),))
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
-        return "; ".join(encode(call, "parameters", _ESCAPED) for call in calls)
+        return "; ".join(encode(call, "parameters", unwritten(_TAG)) for call in calls)
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
         """Offer tools; see `Dialect`."""
@@ -94,7 +95,7 @@ def _segment(text: str) -> Iterator[ToolCall | MalformedCall]:
     text = text.strip()
     listed = text.startswith("[")
     if listed and not text.endswith("]"):
-        yield MalformedCall(text, "the list of calls is not closed", legible_name(text))
+        yield broken(text, "the list of calls is not closed")
         return
     inside = text[1:-1].strip() if listed else text
     position = 0
@@ -105,14 +106,9 @@ def _segment(text: str) -> Iterator[ToolCall | MalformedCall]:
             value, end = decode(inside, position)
         except NotJsonError as error:
             rest = inside[position:]
-            yield MalformedCall(rest, str(error), legible_name(rest))
+            yield broken(rest, str(error))
             return
         yield read_call(value, "parameters", inside[position:end])
-        position = _skip(inside, end)
+        position = skip(inside, end)
         if inside[position : position + 1] == ",":
-            position = _skip(inside, position + 1)
-
-
-def _skip(text: str, position: int) -> int:
-    space = SPACE.match(text, position)
-    return space.end() if space else position
+            position = skip(inside, position + 1)

@@ -11,7 +11,8 @@ from typing import Any
 
 from seal.errors import DataError
 from seal.parse._common import Parsed, answer, tool_lines
-from seal.parse._tokens import NotLiteralError, Reader, Token, tokens
+from seal.parse._json import unwritten
+from seal.parse._tokens import PYTHON, NotLiteralError, Reader, Token, tokens
 from seal.types import MalformedCall, ToolCall, ToolSpec
 
 _CALL = r"([^\W\d]\w*+(?:\.[^\W\d]\w*+)*+)\("
@@ -21,10 +22,10 @@ _BARE = re.compile(_CALL)
 _LATER = re.compile(rf"^[ \t]*+\[[ \t]*+{_CALL}", re.MULTILINE)
 _FENCE = re.compile(r"```\w*\s*")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = frozenset(_OPENING.values())
 _ALONE = "a message with calls must hold nothing but one list: [tool(argument=value), ...]"
 _DEEPEST = 1000
 """Brackets within brackets in a message at which reading stops; each value's own limit is lower."""
-_ESCAPED = re.compile(r"<(?=/?think>)")
 
 
 class Pythonic:
@@ -41,24 +42,23 @@ class Pythonic:
     """
 
     name = "pythonic"
+    marks = ()
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
         """Read a message; see `Dialect`."""
+        del tools
         text = answer(text)
         body = text.strip("` \t\r\n")
         listed = _LIST.match(body)
         if listed or (_SPACED.match(body) and body.endswith("]")):
-            pieces = _split(tokens(body), "]")
-            if pieces is not None:
-                return Parsed("", tuple(_call(body, piece) for piece in pieces))
+            if (calls := read_list(body)) is not None:
+                return Parsed("", tuple(calls))
             if listed:
                 return Parsed("", (MalformedCall(body, _ALONE, listed[1]),))
         if (bare := _BARE.match(body)) and body.endswith((")", "),", ")]")):
-            pieces = _split(tokens(body.removesuffix("]")), "")
-            if pieces is not None and all(map(_shaped, pieces)):
-                if body.endswith("]"):
-                    return Parsed("", (MalformedCall(body, _ALONE, bare[1]),))
-                return Parsed("", tuple(_call(body, piece) for piece in pieces))
+            calls = read_bare(body.removesuffix("]"))
+            if calls is not None:
+                return Parsed("", (MalformedCall(body, _ALONE, bare[1]),) if body.endswith("]") else tuple(calls))
         later = _LATER.search(text)
         if later is None:
             return Parsed(text, ())
@@ -68,7 +68,7 @@ class Pythonic:
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
-        return f"[{', '.join(map(_written, calls))}]" if calls else ""
+        return f"[{', '.join(written_call(call, self.name) for call in calls)}]" if calls else ""
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
         """Offer tools; see `Dialect`."""
@@ -83,6 +83,40 @@ class Pythonic:
     def announce(self, tools: Sequence[ToolSpec]) -> str:
         """Offer further tools; see `Dialect`."""
         return f"From now on you can call these functions too:\n{tool_lines(tools)}" if tools else ""
+
+
+def read_list(body: str, constants: Mapping[str, object] = PYTHON) -> list[ToolCall | MalformedCall] | None:
+    """The calls in a text that is nothing but a list in brackets; None if it is not.
+
+    Args:
+        body: The text, without white space around it.
+        constants: The words that are values.
+    """
+    pieces = _split(tokens(body), "]") if body.startswith("[") else None
+    return None if pieces is None else [_call(body, piece, constants) for piece in pieces]
+
+
+def read_bare(body: str) -> list[ToolCall | MalformedCall] | None:
+    """The calls in a text that is nothing but calls with commas between them; None if it is not."""
+    pieces = _split(tokens(body), "")
+    if pieces is None or not all(map(_shaped, pieces)):
+        return None
+    return [_call(body, piece, PYTHON) for piece in pieces]
+
+
+def read_lines(body: str, constants: Mapping[str, object]) -> list[ToolCall | MalformedCall] | None:
+    """The calls in a text that is nothing but calls, each on a line of its own; None if it is not."""
+    pieces: list[list[Token]] = []
+    depth = 0
+    for token in tokens(body):
+        last = pieces[-1][-1] if pieces else None
+        if last is None or (depth == 0 and last.text == ")" and "\n" in body[last.end : token.start]):
+            pieces.append([])
+        depth += (token.kind == "mark" and token.text in _OPENING) - (token.kind == "mark" and token.text in _CLOSING)
+        pieces[-1].append(token)
+    if not pieces or not all(map(_shaped, pieces)):
+        return None
+    return [_call(body, piece, constants) for piece in pieces]
 
 
 def _split(found: Iterable[Token], closing: str) -> list[list[Token]] | None:
@@ -109,7 +143,7 @@ def _split(found: Iterable[Token], closing: str) -> list[list[Token]] | None:
                 expected.append(_OPENING[token.text])
                 if len(expected) > _DEEPEST:
                     return None
-            elif token.text in _OPENING.values():
+            elif token.text in _CLOSING:
                 if not expected or expected.pop() != token.text:
                     return None
                 if closing and not expected:
@@ -128,7 +162,7 @@ def _shaped(piece: list[Token]) -> bool:
     depth = 0
     head: list[Token] = []
     for token in piece:
-        opens, closes = token.text in _OPENING, token.text in _OPENING.values()
+        opens, closes = token.text in _OPENING, token.text in _CLOSING
         if depth == 0:
             head.append(token)
             touching = all(left.end == right.start for left, right in itertools.pairwise(head[-2:]))
@@ -142,9 +176,9 @@ def _shaped(piece: list[Token]) -> bool:
     return depth == 0 and not head
 
 
-def _call(body: str, piece: list[Token]) -> ToolCall | MalformedCall:
+def _call(body: str, piece: list[Token], constants: Mapping[str, object]) -> ToolCall | MalformedCall:
     text = body[piece[0].start : piece[-1].end]
-    reader = Reader(piece)
+    reader = Reader(piece, constants)
     name: str | None = None
     try:
         name = _name(reader)
@@ -186,29 +220,41 @@ def _arguments(reader: Reader) -> dict[str, Any]:
     return found
 
 
-def _written(call: ToolCall) -> str:
+def written_call(call: ToolCall, dialect: str, marks: tuple[str, ...] = ()) -> str:
+    """Write a call as Python would.
+
+    Args:
+        call: The call.
+        dialect: The dialect's name, for the reason.
+        marks: What must not be spelled out in strings, beside the tags of thinking.
+
+    Raises:
+        DataError: If a name is no identifier, or a value is not JSON.
+    """
     parts = call.name.split(".")
     if not all(part.isidentifier() and not keyword.iskeyword(part) for part in parts):
         raise DataError(
-            f"the tool name {call.name[:60]!r} cannot be written in the pythonic dialect: not an identifier"
+            f"the tool name {call.name[:60]!r} cannot be written in the {dialect} dialect: not an identifier"
         )
     for key in call.arguments:
         if not key.isidentifier() or keyword.iskeyword(key):
-            raise DataError(f"argument {key[:60]!r} of {call.name} cannot be written in the pythonic dialect")
-    return f"{call.name}({', '.join(f'{key}={_literal(value)}' for key, value in call.arguments.items())})"
+            raise DataError(f"argument {key[:60]!r} of {call.name} cannot be written in the {dialect} dialect")
+    escaped = unwritten(*marks)
+    return f"{call.name}({', '.join(f'{key}={_literal(value, escaped)}' for key, value in call.arguments.items())})"
 
 
-def _literal(value: object) -> str:
+def _literal(value: object, escaped: re.Pattern[str]) -> str:
     match value:
         case str():
-            return _ESCAPED.sub(r"\\x3c", repr(value))
+            return escaped.sub(lambda mark: f"\\x{ord(mark[0]):02x}", repr(value))
         case float() if not math.isfinite(value):
             raise DataError(f"{value} is not a JSON value and cannot be written in a call")
         case None | bool() | int() | float():
             return repr(value)
         case Mapping():
-            return "{" + ", ".join(f"{_literal(key)}: {_literal(inner)}" for key, inner in value.items()) + "}"
+            entries = (f"{_literal(key, escaped)}: {_literal(inner, escaped)}" for key, inner in value.items())
+            return f"{{{', '.join(entries)}}}"
         case list() | tuple():
-            return f"[{', '.join(map(_literal, value))}]"
+            return f"[{', '.join(_literal(inner, escaped) for inner in value)}]"
         case _:
             raise DataError(f"{type(value).__name__} is not a JSON value and cannot be written in a call")

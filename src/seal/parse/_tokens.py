@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from seal.parse._common import DEEPEST, INTEGERS
@@ -40,7 +40,10 @@ _SIMPLE = {
     "r": "\r",
     "t": "\t",
 } | {"v": "\v"}
-_CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
+PYTHON: Mapping[str, object] = {"True": True, "False": False, "None": None}
+"""The words that are values in Python."""
+BOTH: Mapping[str, object] = {**PYTHON, "true": True, "false": False, "null": None}
+"""Those, and JSON's."""
 
 
 class NotLiteralError(ValueError):
@@ -77,10 +80,16 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 class Reader:
-    """Walks over tokens and reads literals."""
+    """Walks over tokens and reads literals.
 
-    def __init__(self, found: list[Token]) -> None:
+    Args:
+        found: The tokens.
+        constants: The words that are values.
+    """
+
+    def __init__(self, found: list[Token], constants: Mapping[str, object] = PYTHON) -> None:
         self._tokens = found
+        self._constants = constants
         self._next = 0
 
     def peek(self) -> Token | None:
@@ -150,8 +159,8 @@ class Reader:
                 raise NotLiteralError(f"'{token.text[:40]}' cannot stand where a value belongs")
 
     def _constant(self, token: Token) -> object:
-        if token.text in _CONSTANTS:
-            return _CONSTANTS[token.text]
+        if token.text in self._constants:
+            return self._constants[token.text]
         following = self.peek()
         if following is not None and following.text == "(":
             raise NotLiteralError(f"'{token.text[:40]}' is a call inside a call; only plain values can be given")
