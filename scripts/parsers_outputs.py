@@ -17,13 +17,35 @@ from seal.parse import DIALECTS, Dialect
 from seal.types import ToolCall, ToolSpec
 
 WORDS = ("Oslo", "a b", "it's", 'say "hi"', "x" * 40, "naïve café", "東京", "1", "3.5", "true", "null", "", "C:\\tmp")
-ODD = ("line\nbreak", " two  spaces ", "\ttab", "a, b)", "f(x)", "[1, 2]", '{"k": 1}', "a;b", "a|b", "</b>", "🙂", "\\n")
+ODD = (
+    "line\nbreak",
+    " two  spaces ",
+    "\ttab",
+    "a, b)",
+    "f(x)",
+    "[1, 2]",
+    '{"k": 1}',
+    "a;b",
+    "a|b",
+    "</b>",
+    "🙂",
+    "\\n",
+)
 PLACES = ("city", "path", "query", "user_id", "n")
 NAMES = ("get_weather", "search", "fs.read", "list_users", "f")
 PROSE = ("Let me look.", "I will do that now:", "Sure!\n\nOne moment.", "Done.", "2 < 3, and (a) holds.")
 WHOLE = frozenset({"llama3", "pythonic", "gorilla", "xlam"})
 """Dialects in which calls make up the whole message."""
-FIRST = WHOLE | {"mistral-v3", "mistral-v11", "granite-3.0", "granite-3.1", "granite-20b", "phi-4-mini", "glaive", "react"}
+FIRST = WHOLE | {
+    "mistral-v3",
+    "mistral-v11",
+    "granite-3.0",
+    "granite-3.1",
+    "granite-20b",
+    "phi-4-mini",
+    "glaive",
+    "react",
+}
 """Dialects in which nothing can follow the calls."""
 KINDS = ("written", "mutated", "cut")
 
@@ -66,7 +88,9 @@ def mutated(text: str, dialect: Dialect, random: Random) -> str:
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(text) + 1)
         to = min(len(text), at + random.choice((1, 1, 2, 5, 20)))
-        piece = random.choice((*dialect.marks, *'{}[]()"\',:;=<>|\\\n `', "null", "True", "NaN", "1e999", "0x1", "é", "```"))
+        piece = random.choice(
+            (*dialect.marks, *"{}[]()\"',:;=<>|\\\n `", "null", "True", "NaN", "1e999", "0x1", "é", "```")
+        )
         change = random.randrange(5)
         if change == 0:
             text = text[:at] + text[to:]

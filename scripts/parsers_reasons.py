@@ -34,7 +34,7 @@ SHORT: Mapping[str, str] = {
     "all": "one call that it cannot read takes others of the message with it",
     "names": "its patterns have no room for a dot or another sign in the name of a tool or argument",
     "offered": "it drops calls of tools, or whole messages, that name no tool on offer",
-    "retyped": "it gives a value that is marked as a string, or as none, another type by the tool's schema or by trying",
+    "retyped": "it gives a value that is marked as a string, or as none, another type, by the schema or by trial",
     "stripped": "it takes white space, or backslashes, off a string",
     "values": "its patterns have no room for such values: lists, objects, brackets, large integers, bare numbers",
     "several": "it reads one call a message, or those behind the first mark only",
@@ -44,15 +44,27 @@ SHORT: Mapping[str, str] = {
 
 _MALFORMED: tuple[tuple[str, str], ...] = (
     ("unclosed", r"not closed|cut short"),
-    ("misplaced", r" without (<|a call|\[)|stands? outside|holds .* before|can stand only once|stands inside a message"),
+    (
+        "misplaced",
+        r" without (<|a call|\[)|stands? outside|holds .* before|can stand only once|stands inside a message",
+    ),
     ("misplaced", r"only (calls|invocations) can stand|a call ends with|needs an Action before|not followed by"),
-    ("beside", r"nothing (but|behind)|exactly one|must stand between|must stand in a JSON list|expected nothing behind"),
+    (
+        "beside",
+        r"nothing (but|behind)|exactly one|must stand between|must stand in a JSON list|expected nothing behind",
+    ),
     ("beside", r"there must be nothing|closed by|stands behind the call"),
-    ("json", r"not valid JSON|given twice|too large|64 (bits|levels)|nested|surrogate|cannot be read|is not a JSON value"),
+    (
+        "json",
+        r"not valid JSON|given twice|too large|64 (bits|levels)|nested|surrogate|cannot be read|is not a JSON value",
+    ),
     ("shape", r"^a call (is|begins)|^a function's tag|^an invocation begins|^the call has no|must be a|no JSON object"),
     ("shape", r"nothing between|there is no|list of calls is empty|is no tool's name|no recipient|of type|needs its"),
     ("shape", r"expected (<parameter|<arg_key|a parameter|',' or|':' behind|a key|a value|<)|is no value|is missing"),
-    ("python", r"argument|literal|'.*' (is|cannot|must)|between the (marks|tags) stand|plain|number|reserved|dict|escape"),
+    (
+        "python",
+        r"argument|literal|'.*' (is|cannot|must)|between the (marks|tags) stand|plain|number|reserved|dict|escape",
+    ),
     ("python", r"begins with the tool's name|expected '.' after|is not a (character|number)"),
 )
 
@@ -259,9 +271,10 @@ def _more_than_one(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
     return len(parsed.calls) > 1
 
 
-def _separators(_: Output, calls: Sequence[Pair], __: Parsed) -> bool:
+def _separators(output: Output, calls: Sequence[Pair], parsed: Parsed) -> bool:
     """A value that a pattern up to the next comma, bracket or quote cannot take in."""
-    return any(set(json.dumps(given)) & set("(),[]{}'\\") - set("{}") or _nested(_, calls, __) for _, given in calls)
+    texts = (value for _, given in calls for value in given.values() if isinstance(value, str))
+    return _nested(output, calls, parsed) or any(set(text) & set("(),[]{}'\\\n\t") for text in texts)
 
 
 LIMITS: Mapping[tuple[str, str], tuple[tuple[str, Callable[[Output, Sequence[Pair], Parsed], bool]], ...]] = {

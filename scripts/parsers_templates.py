@@ -1,7 +1,7 @@
 """transformers' `parse_response` as an oracle: response templates for the dialects that it can express.
 
-Those of TRL are what `trl.chat_template_utils.add_response_schema` gives the tokenizers of these families. The others are
-written here, in terms of transformers' own content parsers; what reads the output is transformers' code either way.
+Those of TRL are what `trl.chat_template_utils.add_response_schema` gives the tokenizers of these families. The others
+are written here, in terms of transformers' own content parsers; what reads the output is transformers' code either way.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def ask(template: Template, text: str, tools: list[dict[str, Any]]) -> list[dict
     """
     from transformers.utils.chat_parsing import parse_response  # noqa: PLC0415 -- slow
 
-    message = parse_response(text + template.ending, dict(template.spec), prefix="", tools=tools)
+    message = parse_response(text + template.ending, dict(template.spec), prefix="", tools=list(tools))
     calls = message.get("tool_calls", [])
     return [call["function"] for call in calls]
 
@@ -136,9 +136,7 @@ _HERE: dict[str, dict[str, Any]] = {
         "content": "json",
         "transform": {"type": "function", "function": {"name": "{content.name}", "arguments": "{content.arguments}"}},
     },
-    "react": _single(
-        open_pattern=r"Action:[ \t]*(?P<name>[^\n]+)\nAction Input:", close_pattern=r"(?=\nAction:)|\Z"
-    ),
+    "react": _single(open_pattern=r"Action:[ \t]*(?P<name>[^\n]+)\nAction Input:", close_pattern=r"(?=\nAction:)|\Z"),
     "react-json": {
         "open_pattern": r"Action:\s*```json\s*",
         "close": "```",

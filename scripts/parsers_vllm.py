@@ -30,21 +30,22 @@ SECONDS = 20
 @lru_cache
 def tokenizer(marks: tuple[str, ...]) -> Any:
     """A tokenizer of bytes, with the marks as special tokens."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 -- not in our environment
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 -- not in our environment
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(["<pad>", "<eos>", *marks])
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<eos>", pad_token="<pad>")  # noqa: S106
+    fast: Any = PreTrainedTokenizerFast
+    return fast(tokenizer_object=made, eos_token="<eos>", pad_token="<pad>")
 
 
 def ask(parser: str, marks: Sequence[str], text: str, tools: Sequence[Any]) -> dict[str, Any]:
     """What a parser makes of an output."""
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-    from vllm.tool_parsers import ToolParserManager
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest  # noqa: PLC0415 -- not in our environment
+    from vllm.tool_parsers import ToolParserManager  # noqa: PLC0415 -- not in our environment
 
     request = ChatCompletionRequest(
         model="m", messages=[{"role": "user", "content": "?"}], tools=list(tools), tool_choice="auto"

@@ -20,7 +20,10 @@ OTHERS = {"seed-oss": "qwen3-coder", "lfm2-without-calls": "lfm2"}
 TOOL = ToolSpec(
     "get_weather",
     "Weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "now": {"type": "boolean"}}},
+    {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "now": {"type": "boolean"}},
+    },
 )
 CALLS = (
     ToolCall("get_weather", {"city": "Oslo", "days": 3, "now": True}),
@@ -62,7 +65,8 @@ def test_a_template_without_tools_gives_hermes_in_its_own_words(shape: str) -> N
     [
         "{% if tools %}TOOLS: {{ tools | tojson }} call them as #name# {% endif %}",
         "{%- for tool_call in message.tool_calls %}~{{ tool_call.name }}~{% endfor %}",
-        "{% if tools %}<|tools_prefix|>[{\"name\": {{ x }}, \"parameters\": {}}]{% endif %}",
+        '{% if tools %}<|tools_prefix|>[{"name": {{ x }}, "parameters": {}}]{% endif %}',
+        "{% if tools %}Write <tool_call><invoke name=...><arg>...</arg></invoke></tool_call>{{ tools }}{% endif %}",
         "{% if tools %}<TOOLCALL>[{{ tools }}]</TOOLCALL>{% endif %}",
     ],
 )

@@ -12,14 +12,16 @@ from seal.types import ToolCall, ToolSpec
 MARKED = (
     *("deepseek-v3.2", "deepseek-v3", "deepseek-v3.1", "kimi-k2", "harmony", "minimax-m2", "gemma4", "functiongemma"),
     *("lfm2", "cohere", "mistral-v11", "mistral-v3", "gorilla", "glaive", "granite-20b", "granite-3.0", "phi-4-mini"),
-    *("claude-xml", "olmo", "hunyuan", "qwen3-coder", "llama-function", "glm-4.5", "hermes", "granite-3.1", "xlam"),
+    *("claude-xml", "olmo", "hunyuan", "llama-function", "hermes", "qwen3-coder", "glm-4.5", "granite-3.1", "xlam"),
     "llama3",
 )
 """Dialects with marks in the order in which they are tried: the more marks tell one apart, the earlier."""
 UNMARKED = ("xlam", "llama3", "react-json", "command-r", "react", "pythonic", "gorilla")
 """Dialects without, tried where no marked one fits."""
-_EXTRA = {"xlam": ("<tool_call>", "</tool_call>")}
-"""Marks of dialects that also do without."""
+_SHARED = ("<tool_call>", "</tool_call>")
+"""Marks that six dialects share. Alone they first mean hermes."""
+_FIRST = ("qwen3-coder", "glm-4.5")
+"""Dialects that are tried before all others if marks are seen that are theirs and not shared."""
 _THOUGHTS = (
     *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]")),
     *(("<|channel>", "<channel|>"), ("<|START_THINKING|>", "<|END_THINKING|>")),
@@ -47,7 +49,9 @@ class Anything:
 
     def __init__(self, dialects: Mapping[str, Dialect]) -> None:
         self._dialects = dialects
-        self._marks = {name: _EXTRA.get(name, dialects[name].marks) for name in MARKED}
+        self._marks = {name: dialects[name].marks or _SHARED for name in MARKED}
+        own = {name: set(self._marks[name]) - set(_SHARED) for name in _FIRST}
+        self._tries = (*((name, own[name]) for name in _FIRST), *((name, set(self._marks[name])) for name in MARKED))
         every = sorted({mark for marks in self._marks.values() for mark in marks}, key=lambda mark: (-len(mark), mark))
         self._any = re.compile("|".join(map(re.escape, every)))
 
@@ -58,8 +62,8 @@ class Anything:
             spoken = answer(spoken, *pair)
         seen = {mark[0] for mark in self._any.finditer(spoken)}
         best: tuple[tuple[bool, int, int], Reading] | None = None
-        for name in MARKED:
-            if not any(mark in seen for mark in self._marks[name]):
+        for name, marks in self._tries:
+            if not marks & seen:
                 continue
             best = _better(best, name, self._dialects[name].parse(text, tools))
             if best is not None and best[0][0]:

@@ -55,7 +55,7 @@ SIGNS = (
     Sign("react", ("Action Input:",)),
     Sign("react-json", ('"action_input"',)),
     Sign("granite-3.1", ("<tool_call>[",)),
-    Sign("hermes", ("<tool_call>",)),
+    Sign("hermes", ("<tool_call>", '"name"'), ("<invoke",)),
     Sign("pythonic", ("[func_name1(",)),
     Sign("llama3", ('"name":', '"parameters":')),
     Sign("llama3", ("python_tag",)),
@@ -76,7 +76,7 @@ def by_template(template: str) -> str | None:
     Args:
         template: The template's source.
     """
-    text = _JINJA_COMMENT.sub("", template)
+    text = _JINJA_COMMENT.sub("", template).replace('\\"', '"')
     if any(mark in text for mark in _FOREIGN):
         return None
     for sign in SIGNS:
