@@ -38,7 +38,7 @@ def diagnose(
     Args:
         files: Logs; JSON, JSON Lines (also gzipped) or .eval.
         tools: Schema file for logs that hold none.
-        dialect: Of calls in text: auto, hermes, llama3 or pythonic.
+        dialect: Of calls in text: auto, or a name from docs/parsers.md.
         json: Print one JSON object.
         csv: Write one row per turn to this file.
         html: Write a self-contained page to this file.

@@ -47,7 +47,7 @@ def diagnose(
     Args:
         records: Parsed records in any format that `seal diagnose` reads, or the path of a file.
         tools: Schemas that stand in where a record holds none: OpenAI tools, `ToolSpec`s, or the path of a schema file.
-        dialect: Strict dialect of calls in text: `hermes`, `llama3`, `pythonic`, or `auto`.
+        dialect: Strict dialect of calls in text, one of `seal.parse.DIALECTS`, or `auto`.
         workers: Processes for a file; more than one needs a script that guards its main part (see `multiprocessing`).
 
     Returns:

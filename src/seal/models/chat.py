@@ -96,7 +96,7 @@ class ChatFormat:
 
         responses = getattr(tokenizer, "response_template", None)
         self.dialect: Dialect = dialect(calls) if isinstance(calls, str) else calls or detect(template, responses)
-        self._hidden = frozenset(map(self.special_id, set(self.specials) - set(self.dialect.marks)))
+        self._hidden = frozenset(map(tokenizer.convert_tokens_to_ids, set(self.specials) - set(self.dialect.marks)))
         self.system_role = self._supports_system()
         self.tool_role = bool(_NAMES_TOOL_ROLE.search(template)) and self._supports_tool_role()
         self.template_tools = (
