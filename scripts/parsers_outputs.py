@@ -129,7 +129,7 @@ def spelled(text: str, dialect: str, random: Random) -> str:
     match dialect:
         case "harmony":
             return re.sub(
-                r"<\|channel\|>commentary to=(\S+) <\|constrain\|>json<", r"to=\1<|channel|>commentary json<", text
+                r"<\|channel\|>commentary to=(\S+) <\|constrain\|>json<", r" to=\1<|channel|>commentary json<", text
             )
         case "qwen3-coder":
             bare = text.replace("<tool_call>\n", "").replace("\n</tool_call>", "")

@@ -59,7 +59,7 @@ _MALFORMED: tuple[tuple[str, str], ...] = (
         r"not valid JSON|given twice|too large|64 (bits|levels)|nested|surrogate|cannot be read|is not a JSON value",
     ),
     ("shape", r"^a call (is|begins)|^a function's tag|^an invocation begins|^the call has no|must be a|no JSON object"),
-    ("shape", r"nothing between|there is no|list of calls is empty|is no tool's name|no recipient|of type|needs its"),
+    ("shape", r"nothing between|there is no|list of calls is empty|is no tool's name|recipient|of type"),
     ("shape", r"expected (<parameter|<arg_key|a parameter|',' or|':' behind|a key|a value|<)|is no value|is missing"),
     (
         "python",

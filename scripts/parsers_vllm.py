@@ -22,6 +22,7 @@ from importlib.metadata import version
 from typing import Any
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
+os.environ.setdefault("VLLM_TOOL_PARSE_REGEX_TIMEOUT_SECONDS", "20")  # one second is short on a loaded machine
 
 SECONDS = 20
 """Longest time for one output."""

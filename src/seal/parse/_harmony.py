@@ -84,7 +84,11 @@ def _message(header: str, body: str, ending: str, text: str) -> Iterator[Piece]:
         yield lead
     channel = _BEHIND.search(head)
     if recipient is None:
-        if ending == "call":
+        if "to=" in head:
+            yield MalformedCall(
+                text, "the recipient in the header cannot be read: a word to=functions.NAME"
+            )
+        elif ending == "call":
             yield MalformedCall(text, "a call needs its recipient in the header: to=functions.NAME")
         elif channel is None or channel[1] != "analysis":
             yield body

@@ -13,7 +13,7 @@ from seal.parse._json import SURROGATE, NotJsonError
 from seal.parse.typed import Schemas
 from seal.types import MalformedCall, ToolCall
 
-NAME = r"""[^\s<>`"'=\[\](){},|\ue000\ue001]{1,200}"""
+NAME = r"""[^\s<>`"'=\[\](){},|]{1,200}"""
 """A tool's or parameter's name where no quotes mark its ends."""
 _NAME = re.compile(NAME)
 _THINK = ("<think>", "</think>")
