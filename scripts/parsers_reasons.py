@@ -46,7 +46,7 @@ _MALFORMED: tuple[tuple[str, str], ...] = (
     ("unclosed", r"not closed|cut short"),
     (
         "misplaced",
-        r" without (<|a call|\[)|stands? outside|holds .* before|can stand only once|stands inside a message",
+        r" without (<|a call|\[)|stands? outside|holds .* before|can stand only once|stands twice|stands inside a message",
     ),
     ("misplaced", r"only (calls|invocations) can stand|a call ends with|needs an Action before|not followed by"),
     (

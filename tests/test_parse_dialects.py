@@ -200,6 +200,7 @@ MALFORMED = [
     ("glm-4.5", "<tool_call>f x\n</tool_call>", "begins with the tool's name", "f"),
     ("glm-4.5", "<tool_call>f<arg_key>a</arg_key></tool_call>", "expected <arg_key>", "f"),
     ("harmony", "<|channel|>commentary<|message|>{}<|call|>", "needs its recipient", None),
+    ("harmony", "<|channel|><|channel|>commentary to=functions.f<|message|>{}<|call|>", "stands twice", "f"),
     ("harmony", "<|start|>assistantto=functions.f<|channel|>commentary<|message|>{}", "cannot be read", None),
     ("harmony", "<|channel|>commentary to=functions.f <|constrain|>text<|message|>x<|call|>", "of type", "f"),
     ("harmony", "<|channel|>commentary to=functions.f <|constrain|>json<|call|>", "not followed by", "f"),

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from seal.parse._blocks import Block, blocks
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain, answer
 from seal.parse._fences import fences
 from seal.parse._json import broken, encode, read_only_list, unwritten
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.parse._listed import Listed
+from seal.types import MalformedCall, ToolCall
 
 _OPEN, _CLOSE = "<|START_ACTION|>", "<|END_ACTION|>"
 _THINK = ("<|START_THINKING|>", "<|END_THINKING|>")
@@ -19,7 +20,7 @@ _NO_TOOL = frozenset({"directly-answer", "directly_answer"})
 _NAMED = "tool_name"
 
 
-class Cohere(Offering):
+class Cohere(Plain):
     """`<|START_ACTION|>[{"tool_call_id": "0", "tool_name": ..., "parameters": {...}}, ...]<|END_ACTION|>`.
 
     Command R7B's and Command A's. An *attempt* is a mark of actions, opening or closing. Between the marks stands one
@@ -34,10 +35,16 @@ class Cohere(Offering):
         "calls in one JSON list between the marks."
     )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_pieces(answer(answer(text), *_THINK)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        text = answer(text, *_THINK)
+        for piece in blocks(text, _OPEN, _CLOSE):
+            if isinstance(piece, Block):
+                yield from read_only_list(piece.body, piece.text, "parameters", _NAMED)
+            elif isinstance(piece, MalformedCall):
+                yield broken(piece.text, piece.reason, _NAMED)
+            else:
+                yield piece.replace(_RESPONSE[0], "").replace(_RESPONSE[1], "")
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -51,7 +58,7 @@ class Cohere(Offering):
         return f"{_OPEN}[{', '.join(rows)}]{_CLOSE}"
 
 
-class CommandR(Offering):
+class CommandR(Listed):
     """`Action:` and, in a fence, `[{"tool_name": ..., "parameters": {...}}, ...]`: Command R's and R+'s.
 
     An *attempt* is a line `Action:` followed by a fence. The fence holds one JSON list and may be left open at the end
@@ -59,48 +66,29 @@ class CommandR(Offering):
     """
 
     name = "command-r"
-    marks = ()
+    around = ("Action: ```json\n", "\n```")
+    key = "parameters"
+    named = _NAMED
+    escaped = ("```",)
     how = (
         'Action: ```json\n[{"tool_name": NAME, "parameters": {KEY: value}}, ...]\n```, with all calls in one JSON list.'
     )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_fenced(answer(text)))
-
-    def render(self, calls: Sequence[ToolCall]) -> str:
-        """Write calls; see `Dialect`."""
-        if not calls:
-            return ""
-        rows = ", ".join(encode(call, "parameters", unwritten("```"), _NAMED) for call in calls)
-        return f"Action: ```json\n[{rows}]\n```"
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    for piece in blocks(text, _OPEN, _CLOSE):
-        if isinstance(piece, Block):
-            yield from read_only_list(piece.body, piece.text, "parameters", _NAMED)
-        elif isinstance(piece, MalformedCall):
-            yield broken(piece.text, piece.reason, _NAMED)
-        else:
-            yield piece.replace(_RESPONSE[0], "").replace(_RESPONSE[1], "")
-
-
-def _fenced(text: str) -> Iterator[Piece]:
-    before = ""
-    for piece in fences(text):
-        if isinstance(piece, str):
-            yield before
-            before = piece
-            continue
-        head = _ACTION.search(before)
-        if head is None:
-            yield f"{before}{piece.text}"
-        else:
-            yield before[: head.start()]
-            for call in read_only_list(piece.body, f"{head[0]}{piece.text}".strip(), "parameters", _NAMED):
-                if not (isinstance(call, ToolCall) and call.name in _NO_TOOL):
-                    yield call
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
         before = ""
-    yield before
+        for piece in fences(text):
+            if isinstance(piece, str):
+                yield before
+                before = piece
+                continue
+            head = _ACTION.search(before)
+            if head is None:
+                yield f"{before}{piece.text}"
+            else:
+                yield before[: head.start()]
+                for call in read_only_list(piece.body, f"{head[0]}{piece.text}".strip(), "parameters", _NAMED):
+                    if not (isinstance(call, ToolCall) and call.name in _NO_TOOL):
+                        yield call
+            before = ""
+        yield before

@@ -106,6 +106,19 @@ class Offering:
         return f"From now on you can call these functions too:\n{tool_lines(tools)}" if tools else ""
 
 
+class Plain(Offering):
+    """A dialect whose values carry their types, so that its reader needs no tools."""
+
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
+        """Read a message; see `Dialect`."""
+        del tools
+        return gather(self.pieces(answer(text)))
+
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message without its thinking into content, calls and malformed calls, in order."""
+        raise NotImplementedError
+
+
 def answer(text: str, opening: str = "<think>", closing: str = "</think>") -> str:
     """The message without thinking.
 

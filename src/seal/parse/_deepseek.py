@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from seal.parse._blocks import Block
-from seal.parse._common import Offering, Parsed, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._invoke import Invoke
 from seal.parse._json import NotJsonError, read_arguments, unwritten, written
 from seal.parse._marked import NAME, check_name, value_text
 from seal.parse._sections import sections
 from seal.parse.typed import Schemas, held, json_value
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _SECTION = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
 _CALL = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")
@@ -24,7 +24,7 @@ _FENCE_END = re.compile(r"\n```\s*+\Z")
 _BARE = re.compile(rf"\s*+(?P<name>{NAME})\s*+\Z")
 
 
-class DeepSeekV3(Offering):
+class DeepSeekV3(Plain):
     """`function`, the separator, a name and arguments in a fence, for each call of a section: DeepSeek V3 and R1.
 
     The section is marked by `<｜tool▁calls▁begin｜>` and `<｜tool▁calls▁end｜>`, and closed by the end of the message
@@ -39,10 +39,9 @@ class DeepSeekV3(Offering):
         "JSON object of arguments for each call."
     )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(sections(answer(text), _SECTION, _CALL, _fenced))
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        return sections(text, _SECTION, _CALL, _fenced)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -57,7 +56,7 @@ class DeepSeekV3(Offering):
         return f"{_SECTION[0]}{joined}{_SECTION[1]}"
 
 
-class DeepSeekV31(Offering):
+class DeepSeekV31(Plain):
     """A name, the separator and a JSON object, for each call of a section: DeepSeek V3.1.
 
     The marks are those of `DeepSeekV3`.
@@ -70,10 +69,9 @@ class DeepSeekV31(Offering):
         "for each call."
     )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(sections(answer(text), _SECTION, _CALL, _plain))
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        return sections(text, _SECTION, _CALL, _plain)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seal.errors import DataError
 from seal.parse._blocks import Block, blocks
-from seal.parse._common import DEEPEST, Offering, Parsed, answer, gather
+from seal.parse._common import DEEPEST, Piece, Plain, answer
 from seal.parse._json import SURROGATE, NotJsonError, decode
 from seal.parse._marked import NAME, check_name, named
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _HEAD = re.compile(rf"\s*+call:(?P<name>{NAME})(?=\{{)")
 _NAME = re.compile(r"call:([^\s{}:,<>]{1,200})\{")
@@ -22,7 +22,7 @@ _KEY = re.compile(r"[^\s:,{}\[\]<>|\"']{1,200}")
 _BARE = re.compile(r"[^\s,{}\[\]<>|:]++")
 
 
-class _Gemma(Offering):
+class _Gemma(Plain):
     """What the two share.
 
     Attributes:
@@ -43,13 +43,10 @@ class _Gemma(Offering):
             "sides of each string, and no quotes around keys."
         )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(
-            piece if isinstance(piece, str) else self._call(piece)
-            for piece in blocks(self._spoken(text), self.opening, self.closing)
-        )
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        for piece in blocks(self._spoken(text), self.opening, self.closing):
+            yield piece if isinstance(piece, str) else self._call(piece)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -60,7 +57,7 @@ class _Gemma(Offering):
         )
 
     def _spoken(self, text: str) -> str:
-        return answer(text)
+        return text
 
     def _call(self, block: Block | MalformedCall) -> ToolCall | MalformedCall:
         if isinstance(block, MalformedCall):
@@ -131,7 +128,7 @@ class Gemma4(_Gemma):
         self.marks = (*self.marks, "<|channel>", "<channel|>")
 
     def _spoken(self, text: str) -> str:
-        return answer(answer(text), "<|channel>", "<channel|>")
+        return answer(text, "<|channel>", "<channel|>")
 
 
 class _Values:

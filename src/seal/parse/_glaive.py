@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._json import NotJsonError, broken, decode, encode, read_arguments, read_call, skip, unwritten, written
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _TAG, _END = "<functioncall>", "</functioncall>"
 _HEAD = re.compile(r'\s*+\{\s*+"name"\s*+:\s*+"(?P<name>[^"\\\n]{1,200})"\s*+,\s*+"arguments"\s*+:\s*+(?P<quote>\'?)')
 _TAIL = re.compile(r"\s*+\}\s*+\Z")
 
 
-class Glaive(Offering):
+class Glaive(Plain):
     """`<functioncall> {"name": ..., "arguments": '{...}'}` for each call, with text before them or not.
 
     An *attempt* is the tag; a closing `</functioncall>` may follow. The arguments are one JSON object, in single quotes
@@ -25,11 +25,10 @@ class Glaive(Offering):
     marks = (_TAG,)
     how = '<functioncall> {"name": NAME, "arguments": \'{KEY: value}\'} for each call, as one object behind the tag.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        before, *bodies = answer(text).split(_TAG)
-        return gather((before, *map(_call, bodies)))
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        before, *bodies = text.split(_TAG)
+        return (before, *map(_call, bodies))
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""

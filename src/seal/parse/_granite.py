@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._json import SPACE, NotJsonError, broken, decode, encode, read_call, read_only_list, unwritten
-from seal.types import ToolCall, ToolSpec
+from seal.parse._listed import Listed
+from seal.types import ToolCall
 
 
-class _Granite(Offering):
+class _Granite(Listed):
     """What 3.0 and 3.1 share.
 
     Attributes:
@@ -23,20 +24,11 @@ class _Granite(Offering):
 
     def __init__(self) -> None:
         self.marks = (self.mark, self.end)
+        self.around = (self.mark, "")
         self.how = f'{self.mark}[{{"name": NAME, "arguments": {{KEY: value}}}}, ...], with all calls in one JSON list.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(self._pieces(answer(text)))
-
-    def render(self, calls: Sequence[ToolCall]) -> str:
-        """Write calls; see `Dialect`."""
-        if not calls:
-            return ""
-        return f"{self.mark}[{', '.join(encode(call, 'arguments', unwritten(*self.marks)) for call in calls)}]"
-
-    def _pieces(self, text: str) -> Iterator[Piece]:
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
         before, mark, body = text.partition(self.mark)
         yield before
         if mark:
@@ -66,7 +58,7 @@ class Granite31(_Granite):
     end = "</tool_call>"
 
 
-class Granite20b(Offering):
+class Granite20b(Plain):
     """`<function_call> {"name": ..., "arguments": {...}}` for each call: Granite-20b-functioncalling's.
 
     An *attempt* is the mark. Behind each stands one JSON object and nothing else but white space.
@@ -76,11 +68,10 @@ class Granite20b(Offering):
     marks = ("<function_call>",)
     how = '<function_call> {"name": NAME, "arguments": {KEY: value}} for each call, as one JSON object.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        before, *bodies = answer(text).split(self.marks[0])
-        return gather((before, *map(_call, bodies)))
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        before, *bodies = text.split(self.marks[0])
+        return (before, *map(_call, bodies))
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""

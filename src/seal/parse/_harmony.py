@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._json import read_arguments, unwritten, written
 from seal.parse._marked import NAME, check_name
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _MARK = re.compile(r"<\|(start|channel|constrain|message|end|call|return)\|>")
 _TO = re.compile(r"(?:^|\s)to=(\S+)")
@@ -18,7 +18,7 @@ _NAME = re.compile(NAME)
 _FUNCTIONS = "functions."
 
 
-class Harmony(Offering):
+class Harmony(Plain):
     """`<|channel|>commentary to=functions.N <|constrain|>json<|message|>{...}<|call|>`.
 
     A message of the policy is one or more of harmony's: a header, `<|message|>` and a body up to `<|end|>`, `<|call|>`,
@@ -35,10 +35,31 @@ class Harmony(Offering):
         "as one JSON object and <|start|>assistant before each further call."
     )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_pieces(answer(text)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        start = 0
+        body: int | None = None
+        for mark in _MARK.finditer(text):
+            word = mark[1]
+            if body is None:
+                if word == "message":
+                    body = mark.end()
+                elif word in ("end", "call", "return") or (word == "start" and text[start : mark.start()].strip()):
+                    yield from _unbegun(text[start : mark.end() if word != "start" else mark.start()])
+                    start = mark.end() if word != "start" else mark.start()
+            elif word in ("end", "call", "return"):
+                yield from _message(text[start:body], text[body : mark.start()], word, text[start : mark.end()])
+                start, body = mark.end(), None
+            elif word == "start":
+                yield from _message(text[start:body], text[body : mark.start()], "", text[start : mark.start()])
+                start, body = mark.start(), None
+            else:
+                yield _out_of_place(text[start : mark.end()], f"{mark[0]} stands inside a message")
+                start, body = mark.end(), None
+        if body is not None:
+            yield from _message(text[start:body], text[body:], "", text[start:])
+        else:
+            yield from _unbegun(text[start:])
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -47,32 +68,6 @@ class Harmony(Offering):
             f"<|message|>{written(call.arguments, call.name, unwritten(*self.marks))}<|call|>"
             for call in calls
         )
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    start = 0
-    body: int | None = None
-    for mark in _MARK.finditer(text):
-        word = mark[1]
-        if body is None:
-            if word == "message":
-                body = mark.end()
-            elif word in ("end", "call", "return") or (word == "start" and text[start : mark.start()].strip()):
-                yield from _unbegun(text[start : mark.end() if word != "start" else mark.start()])
-                start = mark.end() if word != "start" else mark.start()
-        elif word in ("end", "call", "return"):
-            yield from _message(text[start:body], text[body : mark.start()], word, text[start : mark.end()])
-            start, body = mark.end(), None
-        elif word == "start":
-            yield from _message(text[start:body], text[body : mark.start()], "", text[start : mark.start()])
-            start, body = mark.start(), None
-        else:
-            yield _out_of_place(text[start : mark.end()], f"{mark[0]} stands inside a message")
-            start, body = mark.end(), None
-    if body is not None:
-        yield from _message(text[start:body], text[body:], "", text[start:])
-    else:
-        yield from _unbegun(text[start:])
 
 
 def _message(header: str, body: str, ending: str, text: str) -> Iterator[Piece]:
@@ -85,9 +80,7 @@ def _message(header: str, body: str, ending: str, text: str) -> Iterator[Piece]:
     channel = _BEHIND.search(head)
     if recipient is None:
         if "to=" in head:
-            yield MalformedCall(
-                text, "the recipient in the header cannot be read: a word to=functions.NAME"
-            )
+            yield MalformedCall(text, "the recipient in the header cannot be read: a word to=functions.NAME")
         elif ending == "call":
             yield MalformedCall(text, "a call needs its recipient in the header: to=functions.NAME")
         elif channel is None or channel[1] != "analysis":
@@ -101,6 +94,8 @@ def _message(header: str, body: str, ending: str, text: str) -> Iterator[Piece]:
     kind = found[1] if found else (channel[2] if channel else None)
     if kind not in (None, "json"):
         yield MalformedCall(text, f"the arguments are of type '{kind[:40] if kind else ''}', not json", name)
+    elif any(head.count(mark) > 1 for mark in ("<|channel|>", "<|constrain|>")):
+        yield MalformedCall(text, "a mark stands twice in the header", name)
     elif ending in ("end", "return"):
         yield MalformedCall(text, f"a call ends with <|call|>, not <|{ending}|>", name)
     else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from seal.parse._blocks import Block
-from seal.parse._common import Offering, Parsed, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._json import read_arguments, unwritten, written
 from seal.parse._marked import NAME, check_name
 from seal.parse._sections import sections
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _SECTION = ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>")
 _CALL = ("<|tool_call_begin|>", "<|tool_call_end|>")
@@ -18,7 +18,7 @@ _ARGUMENTS = "<|tool_call_argument_begin|>"
 _HEAD = re.compile(rf"\s*+(?P<id>(?:functions\.)?(?P<name>(?!functions\.){NAME}):\d{{1,9}})\s*+\Z")
 
 
-class Kimi(Offering):
+class Kimi(Plain):
     """Calls `<|tool_call_begin|>functions.N:0<|tool_call_argument_begin|>{...}<|tool_call_end|>` in a section.
 
     `<|tool_calls_section_begin|>` and `<|tool_calls_section_end|>` mark the section; the end of the message closes it
@@ -33,10 +33,9 @@ class Kimi(Offering):
         "object of arguments for each call, numbered from 0."
     )
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(sections(answer(text), _SECTION, _CALL, _call))
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        return sections(text, _SECTION, _CALL, _call)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from seal.parse._blocks import Block, blocks
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._pythonic import read_list, written_call
 from seal.parse._tokens import BOTH
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
 
 
-class Lfm2(Offering):
+class Lfm2(Plain):
     """`<|tool_call_start|>[f(a='x'), g(b=1)]<|tool_call_end|>`, anywhere in the message.
 
     An *attempt* is a mark, opening or closing. Between the marks stands one list of calls as in the dialect
@@ -25,25 +25,20 @@ class Lfm2(Offering):
     marks = (_OPEN, _CLOSE)
     how = f"{_OPEN}[NAME(KEY=value, ...), ...]{_CLOSE}, one Python list of calls with named arguments and plain values."
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_pieces(answer(text)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        for piece in blocks(text, _OPEN, _CLOSE):
+            if not isinstance(piece, Block):
+                yield piece
+                continue
+            calls = read_list(piece.body.strip(), BOTH)
+            if calls is None:
+                yield MalformedCall(piece.text, "between the marks stands one list: [tool(argument=value), ...]")
+            else:
+                yield from calls or [MalformedCall(piece.text, "the list of calls is empty")]
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
         if not calls:
             return ""
         return f"{_OPEN}[{', '.join(written_call(call, self.name, self.marks) for call in calls)}]{_CLOSE}"
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    for piece in blocks(text, _OPEN, _CLOSE):
-        if not isinstance(piece, Block):
-            yield piece
-            continue
-        calls = read_list(piece.body.strip(), BOTH)
-        if calls is None:
-            yield MalformedCall(piece.text, "between the marks stands one list: [tool(argument=value), ...]")
-        else:
-            yield from calls or [MalformedCall(piece.text, "the list of calls is empty")]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
-from seal.parse._json import broken, encode, read_arguments, read_only_list, unwritten, written
+from seal.parse._common import Piece, Plain, answer
+from seal.parse._json import broken, read_arguments, read_only_list, unwritten, written
+from seal.parse._listed import Listed
 from seal.parse._marked import NAME, check_name
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _CALLS, _ARGS, _ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
+_THINK = ("[THINK]", "[/THINK]")
 _HEAD = re.compile(rf"\s*+(?P<name>{NAME})\s*+(?:\[CALL_ID\]\s*+(?P<id>\w{{1,64}})\s*+)?\[ARGS\]")
 
 
-class MistralV3(Offering):
+class MistralV3(Listed):
     """`[TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...]`, with text before it or not.
 
     An *attempt* is the mark, anywhere. Behind it stands one JSON list and nothing else.
@@ -22,35 +24,36 @@ class MistralV3(Offering):
 
     name = "mistral-v3"
     marks = (_CALLS,)
+    around = (f"{_CALLS} ", "")
     how = f'{_CALLS} [{{"name": NAME, "arguments": {{KEY: value}}}}, ...], with all calls in one JSON list.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_listed(_spoken(text)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        text = answer(text, *_THINK)
+        before, mark, body = text.partition(_CALLS)
+        yield before
+        if not mark:
+            return
+        if _CALLS in body:
+            yield broken(f"{mark}{body}", f"{_CALLS} can stand only once, before the list of calls")
+            return
+        yield from read_only_list(body, f"{mark}{body}", "arguments")
 
-    def render(self, calls: Sequence[ToolCall]) -> str:
-        """Write calls; see `Dialect`."""
-        if not calls:
-            return ""
-        return f"{_CALLS} [{', '.join(encode(call, 'arguments', unwritten(_CALLS)) for call in calls)}]"
 
-
-class MistralV11(Offering):
+class MistralV11(Plain):
     """`[TOOL_CALLS]N[ARGS]{...}` for each call, one behind the other, with text before them or not.
 
     An *attempt* is the mark, anywhere. Between name and arguments an identifier may stand: `[CALL_ID]abc`.
     """
 
     name = "mistral-v11"
-    marks = (_CALLS, _ARGS, _ID, "[THINK]", "[/THINK]")
+    marks = (_CALLS, _ARGS, _ID, *_THINK)
     how = f"{_CALLS}NAME{_ARGS}{{KEY: value}} for each call, with the arguments as one JSON object."
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        before, *bodies = _spoken(text).split(_CALLS)
-        return gather((before, *map(_call, bodies)))
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        before, *bodies = answer(text, *_THINK).split(_CALLS)
+        return (before, *map(_call, bodies))
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -59,21 +62,6 @@ class MistralV11(Offering):
             f"{written(call.arguments, call.name, unwritten(*self.marks))}"
             for call in calls
         )
-
-
-def _spoken(text: str) -> str:
-    return answer(answer(text), "[THINK]", "[/THINK]")
-
-
-def _listed(text: str) -> Iterator[Piece]:
-    before, mark, body = text.partition(_CALLS)
-    yield before
-    if not mark:
-        return
-    if _CALLS in body:
-        yield broken(f"{mark}{body}", f"{_CALLS} can stand only once, before the list of calls")
-        return
-    yield from read_only_list(body, f"{mark}{body}", "arguments")
 
 
 def _call(body: str) -> ToolCall | MalformedCall:

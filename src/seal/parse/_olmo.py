@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from seal.parse._blocks import Block, blocks
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._pythonic import read_lines, written_call
 from seal.parse._tokens import BOTH
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _OPEN, _CLOSE = "<function_calls>", "</function_calls>"
 
 
-class Olmo(Offering):
+class Olmo(Plain):
     """`<function_calls>f(a='x')` and, on the next line, `g(b=1)</function_calls>`, anywhere in the message.
 
     An *attempt* is a tag, opening or closing. Between the tags stands one call a line or more lines, as in the dialect
@@ -24,10 +24,17 @@ class Olmo(Offering):
     marks = (_OPEN, _CLOSE)
     how = f"{_OPEN}NAME(KEY=value, ...){_CLOSE}, one call a line, with named arguments and plain Python values."
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_pieces(answer(text)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        for piece in blocks(text, _OPEN, _CLOSE):
+            if not isinstance(piece, Block):
+                yield piece
+                continue
+            calls = read_lines(piece.body, BOTH)
+            if calls is None:
+                yield MalformedCall(piece.text, "between the tags stand calls, one a line: tool(argument=value)")
+            else:
+                yield from calls
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -35,15 +42,3 @@ class Olmo(Offering):
             return ""
         rows = "\n".join(written_call(call, self.name, self.marks) for call in calls)
         return f"{_OPEN}{rows}{_CLOSE}"
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    for piece in blocks(text, _OPEN, _CLOSE):
-        if not isinstance(piece, Block):
-            yield piece
-            continue
-        calls = read_lines(piece.body, BOTH)
-        if calls is None:
-            yield MalformedCall(piece.text, "between the tags stand calls, one a line: tool(argument=value)")
-        else:
-            yield from calls

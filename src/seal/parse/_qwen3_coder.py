@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from seal.parse._blocks import Block, blocks
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Offering, Parsed, Piece, Plain, answer, gather
 from seal.parse._json import read_arguments, unwritten, written
 from seal.parse._marked import NAME, NotACallError, check_name, lines, named, one_of, parameters, typed_call
 from seal.parse.typed import Schemas
@@ -53,7 +53,7 @@ class Qwen3Coder(Offering):
         return "\n".join(("<tool_call>", head, *given, "</function>", "</tool_call>"))
 
 
-class LlamaFunction(Offering):
+class LlamaFunction(Plain):
     """`<function=N>{"key": value}</function>`: the custom calls of Llama 3.1, also written by Functionary v3.1.
 
     An *attempt* is a tag, opening or closing. Between the tags stands one JSON object of arguments.
@@ -63,13 +63,10 @@ class LlamaFunction(Offering):
     marks = (_FUNCTION, _END)
     how = 'each as <function=NAME>{"KEY": value}</function>, with one JSON object of arguments.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(
-            piece if isinstance(piece, str) else _json_function(piece)
-            for piece in blocks(answer(text), _FUNCTION, _END)
-        )
+    def pieces(self, text: str) -> Iterable[Piece]:
+        """Cut a message; see `Plain`."""
+        for piece in blocks(text, _FUNCTION, _END):
+            yield piece if isinstance(piece, str) else _json_function(piece)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""

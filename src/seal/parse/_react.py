@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece, Plain
 from seal.parse._fences import Fence, fences
 from seal.parse._json import NotJsonError, broken, decode, encode, read_arguments, read_call, unwritten, written
 from seal.parse._marked import NAME, check_name
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.types import MalformedCall, ToolCall
 
 _LINE = re.compile(
     r"^[ \t]*+(?P<word>Thought|Action Input|Action|Observation|Final Answer)(?P<number>[ \t]*+\d{0,3})[ \t]*+:",
@@ -22,7 +22,7 @@ _ACTION_OBJECT = re.compile(r"^[ \t]*+Action[ \t]*+:\s*+(?=\{)", re.MULTILINE)
 _ACTION, _INPUT, _FINAL = "action", "action_input", "Final Answer"
 
 
-class React(Offering):
+class React(Plain):
     r"""`Action: N` and, on a later line, `Action Input: {...}`, with a thought before them or not.
 
     A message is cut at its lines that begin with `Thought:`, `Action:`, `Action Input:`, `Observation:` or `Final
@@ -36,10 +36,26 @@ class React(Offering):
     marks = ()
     how = "Action: NAME\nAction Input: {KEY: value}, with the arguments as one JSON object on one line."
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_lines(answer(text)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        found = list(_LINE.finditer(text))
+        yield text[: found[0].start()] if found else text
+        action: tuple[int, str] | None = None
+        for index, line in enumerate(found):
+            end = found[index + 1].start() if index + 1 < len(found) else len(text)
+            body = text[line.end() : end].strip()
+            if line["word"] == "Action Input":
+                start = line.start() if action is None else action[0]
+                yield _given(action[1] if action else None, body, text[start:end].strip())
+                action = None
+                continue
+            if action is not None:
+                yield text[action[0] : line.start()]
+            action = (line.start(), body) if line["word"] == "Action" else None
+            if action is None:
+                yield body if line["word"] == "Thought" else text[line.start() : end]
+        if action is not None:
+            yield text[action[0] :]
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
@@ -50,7 +66,7 @@ class React(Offering):
         )
 
 
-class ReactJson(Offering):
+class ReactJson(Plain):
     r"""`Action:` and, in a fence, `{"action": N, "action_input": {...}}`: LangChain's structured chat.
 
     The fence may be missing, and so may `Action:`. An *attempt* is a line `Action:` followed by a fence or an object;
@@ -62,36 +78,33 @@ class ReactJson(Offering):
     marks = ()
     how = 'Action:\n```json\n{"action": NAME, "action_input": {KEY: value}}\n```, one fence for each call.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_objects(answer(text)))
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        if _OBJECT.match(text):
+            yield _bare(text)
+            return
+        before = ""
+        for piece in fences(text):
+            if isinstance(piece, str):
+                yield before
+                before = piece
+                continue
+            head = _ACTION_END.search(before)
+            if head is None and _OBJECT.match(piece.body) is None:
+                yield f"{before}{piece.text}"
+            else:
+                yield before[: head.start()] if head else before
+                yield _fenced(piece)
+            before = ""
+        found = _ACTION_OBJECT.search(before)
+        yield before[: found.start()] if found else before
+        if found is not None:
+            yield _bare(before[found.end() :])
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Write calls; see `Dialect`."""
         escaped = unwritten("```")
         return "\n".join(f"Action:\n```json\n{encode(call, _INPUT, escaped, _ACTION)}\n```" for call in calls)
-
-
-def _lines(text: str) -> Iterator[Piece]:
-    found = list(_LINE.finditer(text))
-    yield text[: found[0].start()] if found else text
-    action: tuple[int, str] | None = None
-    for index, line in enumerate(found):
-        end = found[index + 1].start() if index + 1 < len(found) else len(text)
-        body = text[line.end() : end].strip()
-        if line["word"] == "Action Input":
-            start = line.start() if action is None else action[0]
-            yield _given(action[1] if action else None, body, text[start:end].strip())
-            action = None
-            continue
-        if action is not None:
-            yield text[action[0] : line.start()]
-        action = (line.start(), body) if line["word"] == "Action" else None
-        if action is None:
-            yield body if line["word"] == "Thought" else text[line.start() : end]
-    if action is not None:
-        yield text[action[0] :]
 
 
 def _given(name: str | None, body: str, text: str) -> ToolCall | MalformedCall:
@@ -100,29 +113,6 @@ def _given(name: str | None, body: str, text: str) -> ToolCall | MalformedCall:
     if _NAME.fullmatch(name) is None:
         return MalformedCall(text, f"'{name[:60]}' is no tool's name")
     return read_arguments(name, body or "{}", text)
-
-
-def _objects(text: str) -> Iterator[Piece]:
-    if _OBJECT.match(text):
-        yield _bare(text)
-        return
-    before = ""
-    for piece in fences(text):
-        if isinstance(piece, str):
-            yield before
-            before = piece
-            continue
-        head = _ACTION_END.search(before)
-        if head is None and _OBJECT.match(piece.body) is None:
-            yield f"{before}{piece.text}"
-        else:
-            yield before[: head.start()] if head else before
-            yield _fenced(piece)
-        before = ""
-    found = _ACTION_OBJECT.search(before)
-    yield before[: found.start()] if found else before
-    if found is not None:
-        yield _bare(before[found.end() :])
 
 
 def _fenced(fence: Fence) -> Piece:

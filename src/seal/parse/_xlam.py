@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from seal.parse._blocks import Block, blocks
-from seal.parse._common import Offering, Parsed, Piece, answer, gather
+from seal.parse._common import Piece
 from seal.parse._fences import fences
-from seal.parse._json import NotJsonError, broken, decode, encode, read_call, read_only_list, skip, unwritten
-from seal.types import MalformedCall, ToolCall, ToolSpec
+from seal.parse._json import NotJsonError, broken, decode, read_call, read_only_list, skip
+from seal.parse._listed import Listed
+from seal.types import MalformedCall
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _LIST = re.compile(r'\s*+\[\s*+\{\s*+"name"\s*+:')
@@ -18,7 +19,7 @@ _LONE = re.compile(r'\{\s*+"name"\s*+:')
 _KEY = "tool_calls"
 
 
-class Xlam(Offering):
+class Xlam(Listed):
     """`[{"name": ..., "arguments": {...}}, ...]`.
 
     The list makes up the message; or stands in a code fence, or between `<tool_call>` tags, with text around it; or is
@@ -28,37 +29,25 @@ class Xlam(Offering):
     """
 
     name = "xlam"
-    marks = ()
+    escaped = (_OPEN, _CLOSE, "```")
     how = 'nothing but [{"name": NAME, "arguments": {KEY: value}}, ...], with all calls in one JSON list.'
 
-    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
-        """Read a message; see `Dialect`."""
-        del tools
-        return gather(_pieces(answer(text)))
-
-    def render(self, calls: Sequence[ToolCall]) -> str:
-        """Write calls; see `Dialect`."""
-        if not calls:
-            return ""
-        escaped = unwritten(_OPEN, _CLOSE, "```")
-        return f"[{', '.join(encode(call, 'arguments', escaped) for call in calls)}]"
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    if _LIST.match(text):
-        yield from read_only_list(text, text, "arguments")
-    elif _OBJECT.match(text):
-        yield from _under_key(text)
-    elif _LONE.match(text):
-        yield broken(text, "the calls must stand in a JSON list")
-    elif _OPEN in text or _CLOSE in text:
-        for piece in blocks(text, _OPEN, _CLOSE):
-            if isinstance(piece, Block):
-                yield from read_only_list(piece.body, piece.text, "arguments")
-            else:
-                yield piece
-    else:
-        yield from _fenced(text)
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Cut a message; see `Plain`."""
+        if _LIST.match(text):
+            yield from read_only_list(text, text, "arguments")
+        elif _OBJECT.match(text):
+            yield from _under_key(text)
+        elif _LONE.match(text):
+            yield broken(text, "the calls must stand in a JSON list")
+        elif _OPEN in text or _CLOSE in text:
+            for piece in blocks(text, _OPEN, _CLOSE):
+                if isinstance(piece, Block):
+                    yield from read_only_list(piece.body, piece.text, "arguments")
+                else:
+                    yield piece
+        else:
+            yield from _fenced(text)
 
 
 def _fenced(text: str) -> Iterator[Piece]:
