@@ -34,8 +34,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from seal.errors import DataError  # noqa: E402
 from seal.logs.analyse import Analyst, Settings  # noqa: E402 -- the path is set above
+from seal.logs.gather import gathered  # noqa: E402
 from seal.logs.record import Context  # noqa: E402
-from seal.logs.run import _pieces  # noqa: E402 -- the same pieces as `seal diagnose FILE` gets
 from seal.logs.source import Layout, open_source  # noqa: E402
 from seal.logs.tally import Tally  # noqa: E402
 from seal.taxonomy import Label  # noqa: E402
@@ -53,6 +53,10 @@ NASTY: tuple[Any, ...] = (
     '{"name": "f", "arguments": {"x": ' * 40, "-32602", "=cmd()", "</script><img src=x onerror=alert(1)>",
     "assistant", "tool", "user", "messages", {"role": "user"}, {"function": {"name": {}}}, {"error": {}}, "{'a': 1,}",
 )  # fmt: skip
+
+
+GATHERED = {"otel", "claude-code", "codex", "langsmith"}
+"""Formats whose records may be spread over several lines."""
 
 
 class HangError(Exception):
@@ -182,18 +186,18 @@ def check(content: bytes, path: Path, totals: Counter[str]) -> None:
     analyst = Analyst(Settings(transcripts=6, csv=True))
     tally = Tally()
     context = Context("fuzz", source.header)
-    for piece in _pieces(source):
-        before = tally.records
+    for piece in gathered(source.pieces()):
+        before = tally.records + tally.skipped
         signal.setitimer(signal.ITIMER_REAL, DEADLINE)
         began = time.perf_counter()
         tally.merge(analyst.batch(str(path), context, [piece]), transcripts=1)
         totals["slowest record, ms"] = max(totals["slowest record, ms"], int(1000 * (time.perf_counter() - began)))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        assert tally.records > before, f"a piece disappeared: {piece.data[:200]!r}"
+        assert tally.records + tally.skipped > before, f"a piece disappeared: {piece.data[:200]!r}"
     assert tally.read + tally.failed == tally.records, "the counts do not add up"
-    if source.layout is Layout.LINES and "otel" not in tally.formats:
+    if source.layout is Layout.LINES and not GATHERED & tally.formats.keys():
         held = sum(1 for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
-        assert tally.records == held, f"{held} lines, {tally.records} records"
+        assert tally.records + tally.skipped == held, f"{held} lines, {tally.records} records"
     if not tally.scored and not tally.formats["bfcl"] and not tally.formats["seal"]:
         assert str(Label.PASS) not in tally.labels, "a pass without a verdict"
     totals["records"] += tally.records

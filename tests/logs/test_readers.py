@@ -54,12 +54,12 @@ EXPECTED = {
     "tau_v1.json": [
         ("2", "0", "0", "pass", ""),
         ("133", "1", "0", "missing_tool_call", "cancel_order"),
-        ("224", "2", "0", "state_mismatch", ""),
+        ("224", "2", "0", "state_mismatch", "cancel_order"),
         ("224", "2", "1", "undetermined", ""),
         ("339", "3", "0", "response_mismatch", ""),
     ],
     "tau2_results.json": [
-        ("87", "[data]roaming", "0", "state_mismatch", ""),
+        ("87", "[data]roaming", "0", "state_mismatch", "enable_roaming"),
         ("183", "refuel", "0", "response_mismatch", ""),
         ("258", "refuel", "0", "pass", ""),
         ("374", "refuel", "0", "response_mismatch", ""),
@@ -82,14 +82,14 @@ EXPECTED = {
     "sharegpt.json": [
         ("2", "", "0", "undetermined", ""),
         ("2", "", "1", "argument_mismatch", "lend_book"),
-        ("40", "", "0", "invalid_tool_call", "find_book"),
+        ("40", "", "0", "undetermined", ""),
     ],
     "toolbench.json": [("1", "toolbench", "0", "undetermined", "")],
     "otel.jsonl": [("2", "t1", "0", "argument_mismatch", "lend_book")],
     "bfcl_score.json": [
         ("2", "simple_python_3", "0", "argument_mismatch", "lend"),
         ("3", "irrelevance_7", "0", "spurious_tool_call", ""),
-        ("4", "simple_python_5", "0", "state_mismatch", ""),
+        ("4", "simple_python_5", "0", "argument_mismatch", "lend"),
     ],
     "bfcl_result_with_log.json": [("1", "multi_turn_base_9999", "0", "recovery_failure", "cd")],
 }

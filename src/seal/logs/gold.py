@@ -6,7 +6,7 @@ model left out is a difference, even though nothing that the model sent is wrong
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,20 @@ from seal.types import StateDifference, ToolCall, Turn, TurnVerdict
 from seal.verify import shorten
 
 _READS = ("get", "find", "search", "list", "read", "show", "fetch", "lookup", "look", "check", "view", "query",
-          "calculate", "think", "count", "describe")  # fmt: skip
+          "calculate", "think", "count", "describe", "transfer_to_human")  # fmt: skip
+_MOST = 2_000_000
+"""Reference calls times actual calls that are compared."""
+_FAREWELL = re.compile(
+    r"\s*(?:###\w+###|(?:ok(?:ay)?|great|perfect|no|thanks?|thank you|alright|awesome|wonderful|good)\b.{0,200}?"
+    r"(?:thank|bye|all (?:for|i need)|nothing else|that'?s (?:all|it)|have a (?:nice|good|great)|take care|###\w+###)"
+    r"|(?:thank|bye|good ?bye|that'?s all|nothing else|no,? that))",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def changes_state(tool: str) -> bool:
+    """Whether a tool changes something, as far as its name tells."""
+    return not tool.lower().startswith(_READS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,8 @@ def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
         for call in step.generation.calls
         if isinstance(call, ToolCall)
     ]
+    if len(actions) * len(open_calls) > _MOST:
+        return Comparison((), (), ())
     left = list(actions)
     for exact in (True, False):
         left = [action for action in left if not _take(action, open_calls, exact=exact)]
@@ -71,11 +86,10 @@ def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
         nearest = min(same_tool, key=lambda item: len(_differences(action, item[1])))
         open_calls.remove(nearest)
         mismatches.append(Mismatch(nearest[0], _differences(action, nearest[1])))
-    allowed = Counter(action.name for action in actions)
     extra = tuple(
         (turn, call.name)
         for turn, call in open_calls
-        if call.name in allowed or not call.name.lower().startswith(_READS)
+        if changes_state(call.name)
     )
     return Comparison(tuple(mismatches), tuple(missing), extra)
 
@@ -85,11 +99,10 @@ def blame(log: Log, gold: Gold, turns: Sequence[Turn]) -> dict[int, TurnVerdict]
 
     Returns:
         Verdicts by turn; empty if the reference explains nothing. What is missing is charged to the last turn that
-        acted (to the last turn, if none did): the episode ended without it.
+        acted, else to the last in which the user wanted something: the episode ended without it.
     """
     found = compare(gold.actions, turns)
-    acting = [turn.index for turn in turns if any(step.generation.calls for step in turn.steps)]
-    last = acting[-1] if acting else len(turns) - 1
+    last = _responsible(turns)
     differences: dict[int, list[StateDifference]] = {}
     for mismatch in found.mismatches:
         differences.setdefault(mismatch.turn, []).extend(mismatch.differences)
@@ -121,6 +134,15 @@ def blame(log: Log, gold: Gold, turns: Sequence[Turn]) -> dict[int, TurnVerdict]
             detail=log.detail,
         )
     return verdicts
+
+
+def _responsible(turns: Sequence[Turn]) -> int:
+    """The turn that an omission of the episode is charged to: never one in which the user only takes leave."""
+    acting = [turn.index for turn in turns if any(step.generation.calls for step in turn.steps)]
+    if acting:
+        return acting[-1]
+    asking = [turn.index for turn in turns if not _FAREWELL.match(turn.user[:2000])]
+    return asking[-1] if asking else 0
 
 
 def _take(action: Action, calls: list[tuple[int, ToolCall]], *, exact: bool) -> bool:

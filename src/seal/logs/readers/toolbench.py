@@ -27,9 +27,17 @@ def matches(record: object) -> bool:
     """Whether a record is a ToolBench answer."""
     if not isinstance(record, dict):
         return False
-    return isinstance(record.get("answer_generation"), dict) or (
-        isinstance(record.get("answer"), dict) and "answer_details" in record["answer"] and "query" in record
-    )
+    return isinstance(record.get("answer_generation"), dict) or _is_converted(record) or _by_query(record)
+
+
+def _is_converted(record: object) -> bool:
+    answer = record.get("answer") if isinstance(record, dict) else None
+    return isinstance(record, dict) and isinstance(answer, dict) and "answer_details" in answer and "query" in record
+
+
+def _by_query(record: dict[str, Any]) -> bool:
+    """Whether this is one file of ToolEval's: converted answers by query id."""
+    return bool(record) and _is_converted(next(iter(record.values())))
 
 
 def read(record: Any, context: Context) -> Iterator[Log]:
@@ -38,7 +46,15 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     Raises:
         DataError: If it holds no chain of actions.
     """
-    yield _tree(record, context) if isinstance(record.get("answer_generation"), dict) else _converted(record, context)
+    if isinstance(record.get("answer_generation"), dict):
+        yield _tree(record, context)
+    elif _is_converted(record):
+        yield _converted(record, context)
+    else:
+        for query, answer in record.items():
+            if not _is_converted(answer):
+                raise DataError(f"the answer to query {query!r} is none: expected `query` and `answer`")
+            yield _converted({"id": query, **answer}, context)
 
 
 def _tree(record: dict[str, Any], context: Context) -> Log:
