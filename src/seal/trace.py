@@ -11,13 +11,15 @@ import dataclasses
 import errno
 import json
 import os
+import shutil
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import orjson
 
@@ -177,7 +179,10 @@ class Traced:
 
 
 class LineWriter:
-    """Appends JSON lines to a file, each in one write; the file is whole after every call."""
+    """Appends JSON lines to a file, each in one write; the file is whole after every call.
+
+    What is no regular file (a device, a pipe) is written through: nothing in it can be cut off.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open for appending; a torn last line of a killed process is cut off.
@@ -188,9 +193,10 @@ class LineWriter:
         self.path = path
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab", buffering=0)
-            size = _whole_length(path)
-            if size < path.stat().st_size:
+            self._regular = path.is_file() or not path.exists()
+            self._file = path.open("ab" if self._regular else "wb", buffering=0)
+            size = _whole_length(path) if self._regular else 0
+            if self._regular and size < path.stat().st_size:
                 os.truncate(path, size)
 
     def write(self, *records: object) -> None:
@@ -206,7 +212,8 @@ class LineWriter:
                 while block:
                     block = block[self._file.write(block) :]
         except StorageError:
-            os.truncate(self.path, start)
+            if self._regular:
+                os.truncate(self.path, start)
             raise
 
     def close(self) -> None:
@@ -273,18 +280,39 @@ def truncate_lines(path: Path, keep: int) -> None:
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace a file in one step: it holds either the old content or the new, whatever happens.
 
+    A symbolic link stays one, and the file behind it is replaced. What is no regular file (a device, a pipe) is written
+    through.
+
     Raises:
         StorageError: If it cannot be written; the old file is intact.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """The same for content that is made piece by piece: the file is replaced when the block is left without an error.
+
+    Raises:
+        StorageError: If it cannot be written; the old file is intact.
+    """
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             with temporary.open("wb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
 

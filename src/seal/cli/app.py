@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from cyclopts import App, Parameter
@@ -52,8 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code; see `seal.cli.exits`.
     """
+    # `-` alone is standard input, and to the parser an option without a name; as a path, `./-` is the same.
+    given = sys.argv[1:] if arguments is None else arguments
+    tokens = ["./-" if token == "-" else token for token in given]
     return guarded(
         lambda: build()(
-            arguments, exit_on_error=False, print_error=False, result_action="return_value", help_on_error=False
+            tokens, exit_on_error=False, print_error=False, result_action="return_value", help_on_error=False
         )
     )

@@ -13,6 +13,7 @@ from seal.cli.environments import build, parse_options
 from seal.cli.exits import NO, OK, prompt_interrupt, resumable
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, label_table, rate, result, success_table, tracked
+from seal.cli.targets import check_outputs
 from seal.errors import ConfigError
 from seal.trace import LineWriter, Traced, read_json, read_traces, trace_record, write_json
 from seal.types import Diagnosis, Trajectory
@@ -57,6 +58,7 @@ def evaluate(
         raise ConfigError(f"--samples must be at least 1, got {samples}")
     if temperature < 0:
         raise ConfigError(f"--temperature must not be negative, got {temperature}")
+    check_outputs({"--out": out}, [Path(text) for text in (model, interface) if text is not None])
     began = perf_counter()
     from seal.cli.policies import policy_for, run_config  # noqa: PLC0415 -- not for --help
 
@@ -153,9 +155,10 @@ class _Log:
         self._writer: LineWriter | None = None
         if self.out is None:
             return
-        if self.out.is_dir():
-            raise ConfigError(f"--out needs a file, and {self.out} is a directory")
         beside = self.out.with_name(f"{self.out.name}.settings.json")
+        if self.out.exists() and not self.out.is_file():  # a pipe or a device: written through, never gone on with
+            self._writer = LineWriter(self.out)
+            return
         if self.out.exists() and self.out.stat().st_size:
             self._check(read_json(beside) if beside.exists() else None, beside)
             for traced in read_traces(self.out):

@@ -106,7 +106,7 @@ def _differs(place: str, actual: str, expected: str, kind: str, detail: str) -> 
 
 def _names(record: dict[str, Any], answer: Said) -> list[str]:
     decoded = [name for item in _list(record.get("model_result_decoded")) for name in item]
-    written = answer.calls or read_text(answer.text, ())[1]
+    written = answer.calls or read_text(answer.text, {})[1]
     return decoded or [name_of(call.name) for call in written]
 
 

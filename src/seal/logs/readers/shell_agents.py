@@ -17,7 +17,7 @@ from seal.logs.record import Context, Log, Said, WrittenCall
 from seal.logs.repair import repair
 from seal.logs.rewards import score_of
 from seal.logs.values import mapping_of, name_of, text_of, thought_of
-from seal.types import Finish
+from seal.types import FaultKind, Finish
 
 NAME = "swe-agent"
 _OBSERVED = re.compile(r"\s*<(?:returncode|output|exit_code)>")
@@ -84,7 +84,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
 
 
 def _mini(messages: list[Any]) -> Iterator[Said]:
-    asked = False
+    asked = broken = False
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
             raise DataError(f"messages[{number}] should be an object, got {type(message).__name__}")
@@ -93,11 +93,19 @@ def _mini(messages: list[Any]) -> Iterator[Said]:
             yield Said("system", text)
         elif role == "assistant":
             asked = True
-            yield from message_of(message, "assistant") if message.get("tool_calls") else (_fenced(message, text),)
+            if message.get("tool_calls"):
+                yield from message_of(message, "assistant")
+                continue
+            said = _fenced(message, text)
+            broken = said.calls[0].problem is not None
+            yield said
         elif role == "tool":
             yield from message_of(message, "tool")
         elif role == "user":
-            yield Said("tool", text) if asked else Said("user", text)
+            # Whatever is no observation after a message that holds no single command is a refusal of it.
+            refused = broken and not _OBSERVED.match(text)
+            fault = FaultKind.MALFORMED if refused else None
+            yield Said("tool", text, failed=True if refused else None, fault=fault) if asked else Said("user", text)
 
 
 def _fenced(message: dict[str, Any], text: str) -> Said:

@@ -132,6 +132,8 @@ def _converted(record: dict[str, Any], context: Context) -> Log:
         said.extend(_detail(node))
         following = node.get("next")
         nodes = following if isinstance(following, list) else []
+    if len(said) == 1:
+        said.append(Said("assistant", text_of(answer.get("final_answer"))))
     return Log(
         id=name_of(record.get("id")) or context.stem,
         said=tuple(said),
