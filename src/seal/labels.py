@@ -261,7 +261,10 @@ def _response(evidence: _Evidence) -> Iterator[Signal]:
     """Information that the calls had to bring is missing."""
     if evidence.verdict.missing_observations and not evidence.verdict.passed:
         missing = evidence.verdict.missing_observations
-        yield Signal(Label.RESPONSE_MISMATCH, f"{len(missing)} needed piece(s) of information never obtained or told: {missing[0]}")
+        yield Signal(
+            Label.RESPONSE_MISMATCH,
+            f"{len(missing)} needed piece(s) of information never obtained or told: {missing[0]}",
+        )
 
 
 def _spurious(evidence: _Evidence) -> Iterator[Signal]:

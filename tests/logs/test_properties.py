@@ -103,7 +103,9 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
 @given(PIECES | st.text(max_size=60), st.booleans(), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_any_text(text: str, served: bool, known: bool) -> None:
-    _content, calls = read_text(text, {spec.name: spec for spec in specs_of(SCHEMAS) or ()} if known else {}, served=served)
+    _content, calls = read_text(
+        text, {spec.name: spec for spec in specs_of(SCHEMAS) or ()} if known else {}, served=served
+    )
     assert all(isinstance(call, (ToolCall, MalformedCall)) for call in calls)
     assert not served or not any(isinstance(call, ToolCall) for call in calls)
     for guess in (guess_call(text), guess_python(text)):

@@ -72,8 +72,9 @@ def diagnose(
     total = Tally()
     for tally, _episodes in Analyst(settings).records(records):
         total.merge(tally)
-    return report_of(total, tools_given=settings.tools is not None,
-        threshold=settings.threshold, reward=settings.reward)
+    return report_of(
+        total, tools_given=settings.tools is not None, threshold=settings.threshold, reward=settings.reward
+    )
 
 
 def diagnose_each(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,9 @@ _LABELS_AT_ONCE = 6
 
 _SALVAGED = 100_000
 """Objects that are tried in one damaged record."""
+
+_SALVAGING = 5.0
+"""CPU seconds in which they are tried."""
 
 _BEGINS = re.compile(r"[,\n][^\S\n]*\{(?=\s*\")")
 _DECODER = json.JSONDecoder()
@@ -72,7 +76,9 @@ class Settings:
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise ConfigError(f"the threshold must be a number, got {self.threshold}")
         if self.reward is not None and not all(self.reward.split(".")):
-            raise ConfigError(f"the reward's place must be keys joined by dots, such as score.value; got {self.reward!r}")
+            raise ConfigError(
+                f"the reward's place must be keys joined by dots, such as score.value; got {self.reward!r}"
+            )
         if self.dialect != AUTO and self.dialect not in DIALECTS:
             known = ", ".join((AUTO, *sorted(DIALECTS)))
             raise ConfigError(f"there is no dialect {self.dialect!r}; known: {known}")
@@ -247,9 +253,9 @@ def _inner_records(data: bytes) -> Iterator[tuple[int, object]]:
     """Objects that begin inside a damaged text behind a comma or a line break, with the line on which they begin."""
     text = data.decode("utf-8", errors="replace")
     position = line = counted = 0
-    work = 2 * len(text) + 1_000_000  # characters that may be read in vain
+    end = time.process_time() + _SALVAGING
     for _ in range(_SALVAGED):
-        if work < 0:
+        if time.process_time() > end:
             return
         start = _BEGINS.search(text, position)
         if start is None:
@@ -257,12 +263,7 @@ def _inner_records(data: bytes) -> Iterator[tuple[int, object]]:
         at = start.end() - 1
         try:
             value, position = _DECODER.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            work -= error.pos - at
-            position = start.end()
-            continue
-        except RecursionError:
-            work -= len(text) // 10
+        except (ValueError, RecursionError):
             position = start.end()
             continue
         line += text.count("\n", counted, at)

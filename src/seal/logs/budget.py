@@ -12,10 +12,10 @@ from seal.errors import DataError
 SECONDS = 60.0
 """CPU seconds that reading and labelling one record may take."""
 
-MEMORY = 2**30
-"""Bytes that the values of one record may take, by the estimate of `weight`."""
+MEMORY = 2**28
+"""Bytes that the values of one record may take beside their text, by the estimate of `weight`."""
 
-_OBJECT, _LIST, _VALUE = 200, 64, 40
+OBJECT, LIST, _VALUE = 200, 64, 40
 """Bytes that an object, a list and a value in them take in Python, roughly."""
 
 
@@ -24,14 +24,14 @@ class _TimeUpError(BaseException):
 
 
 def weight(data: bytes) -> int:
-    """An upper estimate of the bytes that a JSON text takes once it is parsed.
+    """An upper estimate of the bytes that the values of a JSON text take once it is parsed, their text left out.
 
     >>> weight(b"[[],[],[]]") > 10 * len(b"[[],[],[]]")
     True
     """
     # Marks inside texts count too: too much is estimated for a text full of brackets, never too little.
-    brackets = _OBJECT * data.count(b"{") + _LIST * data.count(b"[")
-    return 2 * len(data) + brackets + _VALUE * (data.count(b",") + data.count(b":"))
+    brackets = OBJECT * data.count(b"{") + LIST * data.count(b"[")
+    return brackets + _VALUE * (data.count(b",") + data.count(b":"))
 
 
 def fits(data: bytes) -> None:
@@ -40,8 +40,8 @@ def fits(data: bytes) -> None:
     Raises:
         DataError: If its values would take more memory than one record may have.
     """
-    # A short text needs no counting: nothing takes more than _OBJECT bytes a character.
-    if len(data) * _OBJECT > MEMORY and (needed := weight(data)) > MEMORY:
+    # A short text needs no counting: nothing takes more than OBJECT bytes a character.
+    if len(data) * OBJECT > MEMORY and (needed := weight(data)) > MEMORY:
         raise DataError(
             f"reading it would take about {needed >> 20} MiB of memory, and one record may take {MEMORY >> 20} MiB"
         )
@@ -64,7 +64,9 @@ def limited(seconds: float) -> Iterator[None]:
     try:
         yield
     except _TimeUpError:
-        raise DataError(f"reading it took more than {seconds:g} s of CPU time, which is all that one record has") from None
+        raise DataError(
+            f"reading it took more than {seconds:g} s of CPU time, which is all that one record has"
+        ) from None
     finally:
         signal.setitimer(timer, 0)
         signal.signal(signal.SIGVTALRM, before)

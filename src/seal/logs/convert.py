@@ -182,9 +182,7 @@ def _names(draft: _Draft) -> list[str]:
     return [call.name for calls in draft.calls for call in calls if isinstance(call, ToolCall)]
 
 
-def _split(
-    log: Log, specs: Mapping[str, ToolSpec], reading: Reading, checker: Checker
-) -> tuple[list[_Draft], int]:
+def _split(log: Log, specs: Mapping[str, ToolSpec], reading: Reading, checker: Checker) -> tuple[list[_Draft], int]:
     structured = any(said.calls for said in log.said)
     has_user = any(said.role == "user" for said in log.said)
     drafts: list[_Draft] = []

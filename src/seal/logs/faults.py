@@ -134,7 +134,10 @@ def _error_message(text: str) -> str | None:
 
 
 def _object_error(text: str) -> str | None:
-    if not any(mark in text for mark in ("rror", "code", "Code", '"success"', '"status"', '"ok"')) or len(text) > _LONGEST_OBJECT:
+    if (
+        not any(mark in text for mark in ("rror", "code", "Code", '"success"', '"status"', '"ok"'))
+        or len(text) > _LONGEST_OBJECT
+    ):
         return None
     try:
         value: Any = orjson.loads(text)

@@ -19,7 +19,7 @@ from seal.verify import shorten
 
 _READS = ("get", "find", "search", "list", "read", "show", "fetch", "lookup", "look", "check", "view", "query",
           "calculate", "think", "count", "describe", "transfer_to_human")  # fmt: skip
-_MOST = 2_000_000
+_MOST = 100_000
 """Reference calls times actual calls that are compared."""
 _FAREWELL = re.compile(
     r"\s*(?:###\w+###|(?:ok(?:ay)?|great|perfect|no|thanks?|thank you|alright|awesome|wonderful|good)\b.{0,200}?"
@@ -65,7 +65,7 @@ class Comparison:
 def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
     """Match reference calls with the calls of all turns, as multisets of (name, arguments)."""
     open_calls = [
-        (turn.index, call)
+        _Made(turn.index, call.name, {key: _plain(value) for key, value in call.arguments.items()})
         for turn in turns
         for step in turn.steps
         for call in step.generation.calls
@@ -73,24 +73,20 @@ def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
     ]
     if len(actions) * len(open_calls) > _MOST:
         return Comparison((), (), ())
-    left = list(actions)
+    left = [_Wanted(a.name, {k: _plain(v) for k, v in a.arguments.items()}, a.compare) for a in actions]
     for exact in (True, False):
-        left = [action for action in left if not _take(action, open_calls, exact=exact)]
+        left = [wanted for wanted in left if not _take(wanted, open_calls, exact=exact)]
     mismatches: list[Mismatch] = []
     missing: list[str] = []
-    for action in left:
-        same_tool = [item for item in open_calls if item[1].name == action.name]
+    for wanted in left:
+        same_tool = [made for made in open_calls if made.name == wanted.name]
         if not same_tool:
-            missing.append(action.name)
+            missing.append(wanted.name)
             continue
-        nearest = min(same_tool, key=lambda item: len(_differences(action, item[1])))
-        open_calls.remove(nearest)
-        mismatches.append(Mismatch(nearest[0], _differences(action, nearest[1])))
-    extra = tuple(
-        (turn, call.name)
-        for turn, call in open_calls
-        if changes_state(call.name)
-    )
+        nearest = min(same_tool, key=lambda made: len(wanted.differing(made)))
+        open_calls = [made for made in open_calls if made is not nearest]
+        mismatches.append(Mismatch(nearest.turn, _differences(wanted, nearest)))
+    extra = tuple((made.turn, made.name) for made in open_calls if changes_state(made.name))
     return Comparison(tuple(mismatches), tuple(missing), extra)
 
 
@@ -145,31 +141,50 @@ def _responsible(turns: Sequence[Turn]) -> int:
     return asking[-1] if asking else 0
 
 
-def _take(action: Action, calls: list[tuple[int, ToolCall]], *, exact: bool) -> bool:
-    for item in calls:
-        call = item[1]
-        if call.name != action.name or _differences(action, call):
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call that was made, with what does not matter taken out of its arguments."""
+
+    turn: int
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A reference call, likewise."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    compare: tuple[str, ...] | None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        return self.compare if self.compare is not None else tuple(self.arguments)
+
+    def differing(self, made: _Made) -> list[str]:
+        return [key for key in self.keys if self.arguments.get(key) != made.arguments.get(key)]
+
+
+def _take(wanted: _Wanted, calls: list[_Made], *, exact: bool) -> bool:
+    for at, made in enumerate(calls):
+        if made.name != wanted.name or wanted.differing(made):
             continue
-        if exact and action.compare is None and set(_present(call.arguments)) - set(action.arguments):
+        present = {key for key, value in made.arguments.items() if value is not None}
+        if exact and wanted.compare is None and present - set(wanted.arguments):
             continue
-        calls.remove(item)
+        del calls[at]
         return True
     return False
 
 
-def _differences(action: Action, call: ToolCall) -> tuple[StateDifference, ...]:
-    keys = action.compare if action.compare is not None else tuple(action.arguments)
+def _differences(wanted: _Wanted, made: _Made) -> tuple[StateDifference, ...]:
     found = []
-    for key in keys:
-        wanted, got = _plain(action.arguments.get(key)), _plain(call.arguments.get(key))
-        if wanted != got:
-            there = shorten(got) if got is not None else "<absent>"
-            found.append(StateDifference(f"{action.name}.{key}", there, shorten(wanted)))
+    for key in wanted.differing(made):
+        got = made.arguments.get(key)
+        there = shorten(got) if got is not None else "<absent>"
+        found.append(StateDifference(f"{wanted.name}.{key}", there, shorten(wanted.arguments.get(key))))
     return tuple(found)
-
-
-def _present(arguments: Mapping[str, Any]) -> list[str]:
-    return [key for key, value in arguments.items() if value is not None]
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

@@ -60,7 +60,9 @@ def _tools(tally: Tally, *, tools_given: bool) -> list[str]:
 def _rewards(tally: Tally, threshold: float | None, reward: str | None) -> list[str]:
     found = []
     if reward is not None and tally.trajectories and not tally.scored:
-        found.append(f"no record holds a number, a boolean or pass/fail under {reward!r}, where --reward says it stands")
+        found.append(
+            f"no record holds a number, a boolean or pass/fail under {reward!r}, where --reward says it stands"
+        )
     elif tally.trajectories and not tally.scored:
         found.append(
             "no episode has a reward or verdict: only evidence in the log makes a label, everything else is "
@@ -75,7 +77,9 @@ def _rewards(tally: Tally, threshold: float | None, reward: str | None) -> list[
             "--threshold NUMBER"
         )
     elif threshold is None and tally.lowest < 0:
-        found.append(f"rewards run from {span}: those below 0 are taken as failures; --threshold NUMBER decides otherwise")
+        found.append(
+            f"rewards run from {span}: those below 0 are taken as failures; --threshold NUMBER decides otherwise"
+        )
     between = tally.scored - tally.won - tally.lost
     if between and not ambiguous(tally, threshold):
         found.append(

@@ -22,6 +22,7 @@ TOP = 3
 NEUTRAL = SUCCESS | OUTSIDE_PROFILE
 """Labels that are no failure."""
 
+
 @dataclass(frozen=True, slots=True)
 class FailureMode:
     """One way to fail.

@@ -28,6 +28,7 @@ BATCH_RECORDS = 2000
 SMALL = 16 * 2**20
 """Bytes up to which starting further processes costs more than it saves."""
 
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run over files leaves.
@@ -92,8 +93,12 @@ def diagnose_files(
         raise problems[0]
     progress.add(progress.total)
     files = tuple(str(path) for path in paths)
-    return Outcome(report_of(tally, files, tools_given=settings.tools is not None,
-        threshold=settings.threshold, reward=settings.reward), _transcripts(tally, settings))
+    return Outcome(
+        report_of(
+            tally, files, tools_given=settings.tools is not None, threshold=settings.threshold, reward=settings.reward
+        ),
+        _transcripts(tally, settings),
+    )
 
 
 def _processes(size: int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from seal.errors import DataError
+from seal.logs.budget import LIST, MEMORY, OBJECT
 from seal.logs.values import parse
 
 CONTAINERS = ("simulations", "samples", "resourceSpans", "resource_spans", "spans", "records", "results", "data")
@@ -60,6 +61,7 @@ class Scanner:
         self._newlines = 0  # in what was dropped
         self._long: int | None = None  # the line of a value that is too long, of which a part was dropped
         self._ended = not self._data
+        self._weight, self._allowed = 0, MEMORY  # of what has been opened since the mark
 
     def survey(self) -> tuple[dict[str, Any], str | None, int]:  # noqa: PLR0912 -- the cases read best together
         """Look at the top level only.
@@ -70,6 +72,7 @@ class Scanner:
         """
         header: dict[str, Any] = {}
         container: str | None = None
+        self._allowed = MEMORY // 2
         level = values = held = 0
         key = ""
         for position, token in self._tokens():
@@ -105,6 +108,8 @@ class Scanner:
                     key = ""
             if level < 2 or key in CONTAINERS:
                 self._mark = self._position
+            if key in CONTAINERS:
+                self._weight = 0
         if container is not None and RECORDS & set(header):
             container = None
         return header, container, values
@@ -171,7 +176,15 @@ class Scanner:
 
     def _pass(self) -> None:
         """Nothing up to here is needed any more."""
-        self._mark, self._long = self._position, None
+        self._mark, self._long, self._weight = self._position, None, 0
+
+    def _weigh(self, token: bytes, position: int) -> None:
+        self._weight += OBJECT if token == b"{" else LIST
+        if self._weight > self._allowed:
+            raise DataError(
+                f"line {self._line(position)}: a value with so many brackets that it would take more than "
+                f"{self._allowed >> 20} MiB of memory"
+            )
 
     def _line(self, position: int) -> int:
         return self._newlines + self._data.count(b"\n", 0, position) + 1
@@ -196,6 +209,8 @@ class Scanner:
                     self._position, enough = start, False
                     break
                 self._position = match.end()
+                if token in b"{[":
+                    self._weigh(token, start)
                 yield start, token
             else:
                 self._position, enough = len(self._data), False

@@ -28,7 +28,7 @@ STDIN = Path("-")
 PATIENCE = 10.0
 """Seconds in which somebody has to open a named pipe for writing."""
 
-EXPANDED = 256 * 2**20
+EXPANDED = 64 * 2**20
 """Bytes that a compressed input may unpack to whatever its size."""
 
 RATIO = 200

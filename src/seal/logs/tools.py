@@ -89,7 +89,9 @@ def _read(value: object) -> tuple[ToolSpec, ...] | None:
 def _flat(items: Sequence[object]) -> Iterator[object]:
     """Tools one by one; Gemini puts several into one object."""
     for item in items:
-        declared = item.get("functionDeclarations", item.get("function_declarations")) if isinstance(item, dict) else None
+        declared = (
+            item.get("functionDeclarations", item.get("function_declarations")) if isinstance(item, dict) else None
+        )
         if isinstance(declared, list):
             yield from declared
         else:

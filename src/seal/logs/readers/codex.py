@@ -17,7 +17,14 @@ from seal.logs.values import mapping_of, name_of
 
 NAME = "codex"
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"})
-_SURROUNDINGS = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<turn_aborted>", "<permissions", "<skill")
+_SURROUNDINGS = (
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md",
+    "<turn_aborted>",
+    "<permissions",
+    "<skill",
+)
 
 
 def is_line(record: object) -> bool:

@@ -12,7 +12,9 @@ from seal.logs.record import Said, WrittenCall
 from seal.logs.values import mapping_of, name_of, text_of, unwrapped
 
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "mcp_call", "tool_search_call"})
-OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"})
+OUTPUTS = frozenset(
+    {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
+)
 KINDS = CALLS | OUTPUTS | {"message", "reasoning", "web_search_call", "file_search_call", "code_interpreter_call",
                            "image_generation_call", "computer_call", "computer_call_output", "mcp_list_tools"}  # fmt: skip
 """The types of items that are known."""
@@ -70,7 +72,9 @@ def _said(item: dict[str, Any], kind: str, where: str) -> Iterator[Said]:
         yield Said("assistant", "", (_call(item, kind, identity),))
         if kind == "mcp_call" and (item.get("output") is not None or item.get("error")):
             failed = bool(item.get("error"))
-            yield Said("tool", text_of(item.get("error") or item.get("output")), answers=identity, failed=failed or None)
+            yield Said(
+                "tool", text_of(item.get("error") or item.get("output")), answers=identity, failed=failed or None
+            )
     elif kind in OUTPUTS:
         yield _output(item)
 

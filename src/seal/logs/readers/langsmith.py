@@ -14,9 +14,9 @@ from seal.logs.readers.chat import said_of
 from seal.logs.readers.langchain import plain
 from seal.logs.record import Context, Log, Said, WrittenCall
 from seal.logs.repair import repair
+from seal.logs.tools import specs_of
 from seal.logs.values import mapping_of, name_of, text_of, unwrapped
 from seal.types import ToolSpec
-from seal.logs.tools import specs_of
 
 NAME = "langsmith"
 _TYPES = frozenset({"chain", "llm", "tool", "retriever", "embedding", "prompt", "parser", "agent"})
@@ -64,7 +64,7 @@ def _tree(runs: list[dict[str, Any]]) -> dict[str, Any]:
     roots = [run for run in runs if name_of(run.get("parent_run_id", run.get("parent_id"))) not in ids]
     root = roots[0] if roots else runs[0]
     rest = [run for run in runs if run is not root]
-    rest.sort(key=lambda run: (name_of(run.get("dotted_order")) or name_of(run.get("start_time"))))
+    rest.sort(key=lambda run: name_of(run.get("dotted_order")) or name_of(run.get("start_time")))
     return {**root, "child_runs": [*(root.get("child_runs") or []), *rest]}
 
 
@@ -94,7 +94,9 @@ def _told(root: dict[str, Any]) -> Iterator[Said]:
 def _played(root: dict[str, Any], runs: list[dict[str, Any]]) -> Iterator[Said]:
     asked = _messages(root.get("inputs"))
     if asked:
-        yield from said_of([message for message in asked if message.get("role") in ("system", "user", "assistant", "tool")])
+        yield from said_of(
+            [message for message in asked if message.get("role") in ("system", "user", "assistant", "tool")]
+        )
     else:
         yield Said("user", _text(root.get("inputs")))
     open_calls: list[str] = []
@@ -139,7 +141,9 @@ def _text(holder: object) -> str:
     values = mapping_of(holder)
     for key in ("output", "input", "question", "content", "result", "answer", "text"):
         if key in values:
-            return text_of(mapping_of(plain(values[key])).get("content") if isinstance(values[key], dict) else values[key])
+            return text_of(
+                mapping_of(plain(values[key])).get("content") if isinstance(values[key], dict) else values[key]
+            )
     return text_of(holder) if values else ""
 
 

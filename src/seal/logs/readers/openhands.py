@@ -34,14 +34,20 @@ def matches(record: object) -> bool:
 def _is_event(item: object) -> bool:
     if not isinstance(item, dict) or "source" not in item:
         return False
-    return isinstance(item.get("action"), str) or isinstance(item.get("observation"), str) or str(item.get("kind")).endswith("Event")
+    return (
+        isinstance(item.get("action"), str)
+        or isinstance(item.get("observation"), str)
+        or str(item.get("kind")).endswith("Event")
+    )
 
 
 def read(record: Any, context: Context) -> Iterator[Log]:
     """Translate a run."""
     holder = record if isinstance(record, dict) else {}
     history = holder.get("history", record)
-    events = [part for item in history for part in (item if isinstance(item, list) else [item]) if isinstance(part, dict)]
+    events = [
+        part for item in history for part in (item if isinstance(item, list) else [item]) if isinstance(part, dict)
+    ]
     said = list(_said(events))
     asked = text_of(holder.get("instruction"))
     if asked and not any(part.role == "user" for part in said):
@@ -58,7 +64,9 @@ def read(record: Any, context: Context) -> Iterator[Log]:
         said=tuple(said),
         category=name_of(metadata.get("dataset")),
         model=name_of(mapping_of(metadata.get("llm_config")).get("model")),
-        reward=score_of(holder.get("resolved", report.get("resolved", mapping_of(holder.get("test_result")).get("result")))),
+        reward=score_of(
+            holder.get("resolved", report.get("resolved", mapping_of(holder.get("test_result")).get("result")))
+        ),
         detail=error[:400],
         finish=Finish.STEP_LIMIT if limit else Finish.COMPLETED,
         failure=failure,
@@ -67,7 +75,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
 
 def _said(events: list[dict[str, Any]]) -> Iterator[Said]:
     for event in events:
-        if isinstance(event.get("kind"), str) and "action" not in event or isinstance(event.get("action"), dict):
+        if (isinstance(event.get("kind"), str) and "action" not in event) or isinstance(event.get("action"), dict):
             yield from _first(event)
         elif isinstance(event.get("action"), str):
             yield from _action(event)

@@ -88,7 +88,9 @@ def gather(pieces: Iterable[Piece]) -> Iterator[Piece]:
     told = {plain["trace"] for _, _, plain in best.values()}
     for trace, spans in silent.items():
         if trace not in told:
-            yield Piece(spans.line, orjson.dumps({_GATHERED: [], "trace": trace, "silent": spans.plain()}), None, spans.place)
+            yield Piece(
+                spans.line, orjson.dumps({_GATHERED: [], "trace": trace, "silent": spans.plain()}), None, spans.place
+            )
 
 
 @dataclass(slots=True)
@@ -231,7 +233,12 @@ def _failed_call(span: Span) -> str | None:
 def _log(span: dict[str, Any]) -> Log:
     attributes = mapping_of(span.get("attributes"))
     failed = set(span.get(_GATHERED) or [])
-    said = list(openinference.said_of_span(attributes)) or list(_parts_said(attributes)) or list(_numbered_said(attributes)) or list(_event_said(span.get("events")))
+    said = (
+        list(openinference.said_of_span(attributes))
+        or list(_parts_said(attributes))
+        or list(_numbered_said(attributes))
+        or list(_event_said(span.get("events")))
+    )
     said = [
         replace(entry, failed=True) if entry.role == "tool" and entry.answers in failed else entry for entry in said
     ]
@@ -240,7 +247,8 @@ def _log(span: dict[str, Any]) -> Log:
     return Log(
         id=name_of(attributes.get("gen_ai.conversation.id")) or name_of(span.get("trace")),
         said=tuple(said),
-        tools=specs_of(_json(attributes.get("gen_ai.tool.definitions"))) or specs_of(openinference.tools_in(attributes)),
+        tools=specs_of(_json(attributes.get("gen_ai.tool.definitions")))
+        or specs_of(openinference.tools_in(attributes)),
         category=name_of(attributes.get("gen_ai.agent.name")),
         model=name_of(
             attributes.get("gen_ai.response.model")

@@ -112,7 +112,9 @@ def _fenced(message: dict[str, Any], text: str) -> Said:
     blocks = _BLOCK.findall(text)
     call = WrittenCall("bash", {"command": blocks[0] if blocks else ""})
     if len(blocks) != 1:
-        call = WrittenCall("bash", text, problem=f"the agent takes exactly one fenced command, and there are {len(blocks)}")
+        call = WrittenCall(
+            "bash", text, problem=f"the agent takes exactly one fenced command, and there are {len(blocks)}"
+        )
     return Said("assistant", _BLOCK.sub("", text).strip(), (call,), thought=thought_of(message))
 
 

@@ -22,7 +22,7 @@ from seal.types import Finish, StateDifference
 
 NAME = "tau"
 _STEP_LIMITS = {"max_steps": Finish.STEP_LIMIT, "context_window_exceeded": Finish.TOKEN_LIMIT}
-_ACTION = re.compile(r"^\s*Action\s*:\s*(\{.*)\Z", re.MULTILINE | re.DOTALL)
+_ACTION = re.compile(r"^[ \t]*Action[ \t]*:\s*(\{.*)\Z", re.MULTILINE | re.DOTALL)
 _OUTPUT = "API output:"
 _BROKEN = {"infrastructure_error", "unexpected_error", "user_error"}
 
