@@ -1,8 +1,8 @@
 """How the time of `seal diagnose` grows with the size of a hostile record: doubled, and doubled again.
 
 Each attack of tests/attacks.py is made at a size, twice, four and eight times that size. The exponent is the slope of
-log(CPU seconds) over log(size) between the sizes at which a run takes long enough to be measured. Linear readers have an
-exponent of about 1; the bound leaves room for noise and for caches that a larger record no longer fits.
+log(CPU seconds) over log(size) between the sizes at which a run takes long enough to be measured. Linear readers have
+an exponent of about 1; the bound leaves room for noise and for caches that a larger record no longer fits.
 
     python benchmarks/diagnose_sweep.py
 """

@@ -1,7 +1,7 @@
 """Small inputs that once took minutes or gigabytes, each of any size: attacks on `seal diagnose`.
 
-Each makes a record of about `size` units (calls, characters, levels). The time to read it has to grow about linearly with
-its size; `benchmarks/diagnose_sweep.py` doubles the size and bounds the exponent.
+Each makes a record of about `size` units (calls, characters, levels). The time to read it has to grow about linearly
+with its size; `benchmarks/diagnose_sweep.py` doubles the size and bounds the exponent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import gzip
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -49,8 +49,11 @@ def hermes_tags(size: int) -> dict[str, Any]:
 
 def tags_of_all_dialects(size: int) -> dict[str, Any]:
     """The opening marks of many dialects, again and again."""
-    marks = ("<tool_call>", "<function=", "[TOOL_CALLS]", "<|python_tag|>", "<invoke name=", "<function_calls>", "<think>",
-             "<|tool_call_begin|>", "functools[", "```json\n{", "Action: f\nAction Input: {", "[f(", "<arg_key>")  # fmt: skip
+    marks = (
+        *("<tool_call>", "<function=", "[TOOL_CALLS]", "<|python_tag|>", "<invoke name=", "<function_calls>"),
+        *("<think>", "<|tool_call_begin|>", "functools[", "```json\n{", "Action: f\nAction Input: {", "[f("),
+        "<arg_key>",
+    )
     return _said("".join(marks) * (size // 10 + 1))
 
 
@@ -163,46 +166,50 @@ RECORDS: Mapping[str, tuple[Callable[[int], dict[str, Any]], int]] = MappingProx
 """Makers of records, and a size that takes well under a second where the time is linear."""
 
 
-def files(folder: Path, *, mebibytes: int = 600) -> dict[str, Path]:
+def files(folder: Path, *, mebibytes: int = 600, only: Sequence[str] = ()) -> dict[str, Path]:
     """Write files that are bombs: small on disk, large when unpacked or parsed.
 
     Args:
         folder: Where to.
         mebibytes: How large the bombs are when unpacked.
+        only: Names of those wanted; all unless given.
     """
-    block = b" " * 2**20
+    lists = b"[]," * (2**20 // 3)
+    packed: dict[str, tuple[bytes, bytes, bytes]] = {
+        "gzip_blanks": (b"[", b" " * 2**20, b"{}]"),
+        "gzip_text": (b'[{"messages": [{"role": "user", "content": "', b"x" * 2**20, b""),
+        "gzip_lists": (b'{"messages": [', lists, b""),
+        "gzip_one_line": (b'{"a": 1}\n{"messages": "', b"x" * 2**20, b""),
+        "gzip_header": (b'{"info": {"x": [', lists, b'0]}, "simulations": [{}]}'),
+    }
+    members: dict[str, tuple[bytes, bytes, bytes, list[str]]] = {
+        "eval_header": (b'{"eval": {"x": [', lists, b"0]}}", ["header.json"]),
+        "eval_samples": (b"", b" " * 2**20, b"", [f"samples/{number}_epoch_1.json" for number in range(8)]),
+    }
     made: dict[str, Path] = {}
-
-    def pack(name: str, head: bytes, filler: bytes, tail: bytes = b"") -> None:
-        made[name] = folder / f"{name}.json.gz"
-        with gzip.open(made[name], "wb", compresslevel=6) as file:
-            file.write(head)
-            for _ in range(mebibytes):
-                file.write(filler)
-            file.write(tail)
-
-    pack("gzip_blanks", b"[", block, b"{}]")
-    pack("gzip_text", b'[{"messages": [{"role": "user", "content": "', b"x" * 2**20)
-    pack("gzip_lists", b'{"messages": [', b"[]," * (2**20 // 3))
-    pack("gzip_one_line", b'{"a": 1}\n{"messages": "', b"x" * 2**20)
-    pack("gzip_header", b'{"info": {"x": [', b"[]," * (2**20 // 3), b'0]}, "simulations": [{}]}')
-    made["small_lists"] = folder / "lists.jsonl"
-    made["small_lists"].write_bytes(b'{"messages": [' + b"[]," * (2**23) + b"0]}\n" * 2)
-    made["eval_header"] = folder / "header.eval"
-    with zipfile.ZipFile(made["eval_header"], "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("header.json", "w", force_zip64=True) as member:
-            member.write(b'{"eval": {"x": [')
-            for _ in range(mebibytes):
-                member.write(b"[]," * (2**20 // 3))
-            member.write(b"0]}}")
-        archive.writestr("samples/a_epoch_1.json", b"{}")
-    made["eval_samples"] = folder / "samples.eval"
-    with zipfile.ZipFile(made["eval_samples"], "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", b"{}")
-        for number in range(8):
-            with archive.open(f"samples/{number}_epoch_1.json", "w", force_zip64=True) as member:
-                for _ in range(mebibytes // 6):
-                    member.write(block)
+    for name, (head, filler, tail) in packed.items():
+        if not only or name in only:
+            made[name] = folder / f"{name}.json.gz"
+            with gzip.open(made[name], "wb", compresslevel=6) as file:
+                file.write(head)
+                for _ in range(mebibytes):
+                    file.write(filler)
+                file.write(tail)
+    for name, (head, filler, tail, names) in members.items():
+        if not only or name in only:
+            made[name] = folder / f"{name}.eval"
+            with zipfile.ZipFile(made[name], "w", zipfile.ZIP_DEFLATED) as archive:
+                for inner in names:
+                    with archive.open(inner, "w", force_zip64=True) as member:
+                        member.write(head)
+                        for _ in range(mebibytes // len(names)):
+                            member.write(filler)
+                        member.write(tail)
+                if "header.json" not in names:
+                    archive.writestr("header.json", b"{}")
+    if not only or "small_lists" in only:
+        made["small_lists"] = folder / "lists.jsonl"
+        made["small_lists"].write_bytes(b'{"messages": [' + b"[]," * (2**23) + b"0]}\n" * 2)
     return made
 
 

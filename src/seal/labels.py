@@ -263,7 +263,7 @@ def _response(evidence: _Evidence) -> Iterator[Signal]:
         missing = evidence.verdict.missing_observations
         yield Signal(
             Label.RESPONSE_MISMATCH,
-            f"{len(missing)} needed piece(s) of information never obtained or told: {missing[0]}",
+            f"{len(missing)} needed piece(s) of information missing: {missing[0]}",
         )
 
 

@@ -64,11 +64,12 @@ def test_a_record_has_a_limit_of_memory() -> None:
 
 
 def test_bombs(tmp_path: Path) -> None:
-    """At a sixth of the size of the benchmark's, in a process whose address space is bounded."""
+    """Three of them, in a process whose address space is bounded; `scripts/fuzz_diagnose.py` takes all."""
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))"
-    for path in files(tmp_path, mebibytes=100).values():
+    bombs = files(tmp_path, mebibytes=66, only=("gzip_header", "eval_header", "eval_samples"))
+    for path in bombs.values():
         code = f"{limit}; from seal.cli import main; sys.exit(main(['diagnose', {str(path)!r}]))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 2, (path.name, done.stderr)
         assert "bug in seal" not in done.stderr, (path.name, done.stderr)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -44,8 +44,13 @@ class TestAnswersOfTools:
         assert _labels(record) == ["undetermined"]
 
     def test_a_tool_that_ran_and_failed_shows_it_too(self) -> None:
-        record = conversation(ASK, assistant(self.UNKNOWN), {"role": "tool", "content": "Error: lent to Ada"},
-                              assistant("Sorry."), tools=SCHEMAS)  # fmt: skip
+        record = conversation(
+            ASK,
+            assistant(self.UNKNOWN),
+            {"role": "tool", "content": "Error: lent to Ada"},
+            assistant("Sorry."),
+            tools=SCHEMAS,
+        )
         assert _labels(record) == ["recovery_failure"]
 
     def test_an_unreadable_call_that_was_refused_stays_one(self) -> None:
@@ -63,8 +68,13 @@ class TestAnswersOfTools:
         assert "dialect" not in " ".join(diagnose([conversation(ASK, steps(("lend", {}, "ok")))]).warnings)
 
     def test_answers_find_earlier_calls_of_the_turn_by_id(self) -> None:
-        late = conversation(ASK, assistant(None, call("find", {"title": "x"}, "a")),
-                            assistant(None, call("lend", {"book": "b"}, "b")), answer("for b", "b"), answer("for a", "a"))  # fmt: skip
+        late = conversation(
+            ASK,
+            assistant(None, call("find", {"title": "x"}, "a")),
+            assistant(None, call("lend", {"book": "b"}, "b")),
+            answer("for b", "b"),
+            answer("for a", "a"),
+        )
         (found,) = diagnose_each([late])
         assert [s.results[0].raw for s in found.trajectory.turns[0].steps if s.results[0]] == ["for a", "for b"]
 
@@ -94,9 +104,19 @@ class TestRewards:
 
     @pytest.mark.parametrize(
         ("reward", "threshold", "outcome"),
-        [(None, None, None), (1, None, True), (0, None, False), (-2, None, False), (0.4, None, None), (1.4, None, None),
-         (0.4, 0.4, True), (0.39, 0.4, False), (35, 50, False), (80, 50, True)],
-    )  # fmt: skip
+        [
+            (None, None, None),
+            (1, None, True),
+            (0, None, False),
+            (-2, None, False),
+            (0.4, None, None),
+            (1.4, None, None),
+            (0.4, 0.4, True),
+            (0.39, 0.4, False),
+            (35, 50, False),
+            (80, 50, True),
+        ],
+    )
     def test_passed(self, reward: float | None, threshold: float | None, outcome: bool | None) -> None:
         assert passed(reward, threshold) is outcome
 
@@ -115,9 +135,17 @@ class TestRewards:
 
     @pytest.mark.parametrize(
         ("value", "score"),
-        [("1.0", 1.0), ("pass", 1.0), ("Incorrect", 0.0), (True, 1.0), ("nan", None), ("good", None), (None, None),
-         ([1], None)],
-    )  # fmt: skip
+        [
+            ("1.0", 1.0),
+            ("pass", 1.0),
+            ("Incorrect", 0.0),
+            (True, 1.0),
+            ("nan", None),
+            ("good", None),
+            (None, None),
+            ([1], None),
+        ],
+    )
     def test_scores_as_logs_write_them(self, value: object, score: float | None) -> None:
         assert score_of(value) == score
 
@@ -206,15 +234,30 @@ class TestShells:
         assert fault_of(silent, "python lend.py") is not None
 
 
-F = {"name": "library.lend", "description": "", "parameters": {"type": "dict", "properties": {
-    "book": {"type": "string"}, "weeks": {"type": "array", "items": {"type": "integer"}}}, "required": ["book"]}}  # fmt: skip
+F = {
+    "name": "library.lend",
+    "description": "",
+    "parameters": {
+        "type": "dict",
+        "properties": {"book": {"type": "string"}, "weeks": {"type": "array", "items": {"type": "integer"}}},
+        "required": ["book"],
+    },
+}
 G = {**F, "name": "library.find"}
 
 
 def _scored(kind: str, error: str, raw: object, *functions: dict[str, Any], **more: Any) -> dict[str, Any]:
     prompt = {"id": "simple_1", "question": [[ASK]], "function": list(functions or (F,))}
-    return {"id": "simple_1", "model_name": "m", "valid": False, "error": [error], "error_type": kind, "prompt": prompt,
-            "model_result_raw": raw, **more}  # fmt: skip
+    return {
+        "id": "simple_1",
+        "model_name": "m",
+        "valid": False,
+        "error": [error],
+        "error_type": kind,
+        "prompt": prompt,
+        "model_result_raw": raw,
+        **more,
+    }
 
 
 def _sign(record: dict[str, Any]) -> tuple[str, str | None, str | None, str]:
@@ -232,24 +275,39 @@ class TestBfcl:
         ("kind", "error", "argument"),
         [
             ("value_error:string", "Invalid value for parameter 'book': 'Ema'. Expected one of ['Emma'].", "book"),
-            ("type_error:nested", "Nested type checking failed for parameter 'weeks'. Expected outer type array.", "weeks"),
+            (
+                "type_error:nested",
+                "Nested type checking failed for parameter 'weeks'. Expected outer type array.",
+                "weeks",
+            ),
             ("simple_function_checker:missing_optional", "Optional parameter 'weeks' not provided.", "weeks"),
             ("simple_function_checker:missing_required", "Missing required parameter: 'book'.", "book"),
             ("simple_function_checker:unexpected_param", "Unexpected parameter: 'title'.", "title"),
         ],
-    )  # fmt: skip
+    )
     def test_arguments(self, kind: str, error: str, argument: str) -> None:
         native = _scored(kind, error, [{"library_lend": '{"book": "Ema"}'}])
         assert _sign(native)[:3] == ("argument_mismatch", "library.lend", argument)
         assert _sign(native)[3] == error
 
     def test_a_wrong_tool_and_a_wrong_number(self) -> None:
-        wrong = _scored("simple_function_checker:wrong_func_name", "Function name 'library.find' not found in model output.",
-                        [{"library_lend": '{"book": "Emma"}'}], F, G)  # fmt: skip
+        wrong = _scored(
+            "simple_function_checker:wrong_func_name",
+            "Function name 'library.find' not found in model output.",
+            [{"library_lend": '{"book": "Emma"}'}],
+            F,
+            G,
+        )
         assert _sign(wrong)[:2] == ("missing_tool_call", "library.find")
         one = [{"library_lend": '{"book": "Emma"}'}]
-        few = _scored("parallel_function_checker_no_order:wrong_count", "Wrong number of functions.", one, F, G,
-                      test_category="parallel")  # fmt: skip
+        few = _scored(
+            "parallel_function_checker_no_order:wrong_count",
+            "Wrong number of functions.",
+            one,
+            F,
+            G,
+            test_category="parallel",
+        )
         assert _sign(few)[:2] == ("missing_tool_call", None)
         known = {**few, "possible_answer": [{"library.lend": {}}, {"library.find": {}}]}
         assert _sign(known)[:2] == ("missing_tool_call", "library.find")
@@ -309,20 +367,28 @@ def _bfcl() -> None:
 
 def _tau(*turns: tuple[str, list[dict[str, Any]]], actions: list[dict[str, Any]], **checks: Any) -> dict[str, Any]:
     traj = [message for text, said in turns for message in (user(text), *said)]
-    return {"task_id": 1, "reward": 0.0, "info": {"task": {"actions": actions}, "reward_info": {"info": checks}},
-            "traj": traj}  # fmt: skip
+    return {
+        "task_id": 1,
+        "reward": 0.0,
+        "info": {"task": {"actions": actions}, "reward_info": {"info": checks}},
+        "traj": traj,
+    }
 
 
 class TestTau:
     """Only actions that change state, then outputs; nobody is blamed for a farewell."""
 
-    READ = {"name": "get_loan", "kwargs": {"id": "L1"}}
-    CANCEL = {"name": "cancel_loan", "kwargs": {"id": "L1"}}
+    READ: ClassVar[dict[str, Any]] = {"name": "get_loan", "kwargs": {"id": "L1"}}
+    CANCEL: ClassVar[dict[str, Any]] = {"name": "cancel_loan", "kwargs": {"id": "L1"}}
 
     def test_reads_of_the_reference_are_no_duty(self) -> None:
         done = [*steps(("cancel_loan", {"id": "L1"}, "ok")), assistant("Cancelled.")]
-        record = _tau(("Cancel L1. What do I get back?", done), actions=[self.READ, self.CANCEL], r_outputs=0.0,
-                      outputs={"12": False})  # fmt: skip
+        record = _tau(
+            ("Cancel L1. What do I get back?", done),
+            actions=[self.READ, self.CANCEL],
+            r_outputs=0.0,
+            outputs={"12": False},
+        )
         label, _tool, _argument, evidence = _sign(record)
         assert label == "response_mismatch"
         assert "12" in evidence
@@ -334,8 +400,11 @@ class TestTau:
         assert _labels(_tau(("Cancel L1.", said), actions=[self.CANCEL], r_actions=0.0)) == ["missing_tool_call"]
 
     def test_no_farewell_is_blamed(self) -> None:
-        record = _tau(("Cancel L1.", [assistant("I do not do that.")]), ("Thanks, bye! ###STOP###", [assistant("Bye.")]),
-                      actions=[self.CANCEL])  # fmt: skip
+        record = _tau(
+            ("Cancel L1.", [assistant("I do not do that.")]),
+            ("Thanks, bye! ###STOP###", [assistant("Bye.")]),
+            actions=[self.CANCEL],
+        )
         assert _labels(record) == ["empty_turn_model_response", "undetermined"]
 
     def test_the_basis_of_the_reward_counts(self) -> None:
@@ -346,8 +415,12 @@ class TestTau:
             (["ACTION"], ["missing_tool_call"]),
         ):
             checks = [{"action": {"name": "refuel", "arguments": {}, "requestor": "assistant"}, "action_match": False}]
-            outcome = {"reward": 0.0, "reward_basis": basis, "action_checks": checks,
-                       "communicate_checks": [{"info": "4.00", "met": False}]}  # fmt: skip
+            outcome = {
+                "reward": 0.0,
+                "reward_basis": basis,
+                "action_checks": checks,
+                "communicate_checks": [{"info": "4.00", "met": False}],
+            }
             record = {
                 "id": "s",
                 "task_id": "t",
@@ -376,8 +449,13 @@ def test_blocks_whose_text_stands_under_value() -> None:
         {"type": "reasoning", "value": "so"},
         {"type": "tool_call", "value": '{"name": "lend", "arguments": {"title": "x"}}'},
     ]
-    record = {"messages": [{"role": "user", "content": [{"type": "text", "value": "Lend."}]}, {"role": "assistant", "content": blocks}],
-              "tools": json.dumps(SCHEMAS)}  # fmt: skip
+    record = {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "value": "Lend."}]},
+            {"role": "assistant", "content": blocks},
+        ],
+        "tools": json.dumps(SCHEMAS),
+    }
     (found,) = diagnose_each([record])
     assert found.trajectory.turns[0].user == "Lend."
     assert str(found.diagnosis.turns[0].label) == "argument_mismatch"
@@ -386,3 +464,24 @@ def test_blocks_whose_text_stands_under_value() -> None:
 def test_tools_under_other_keys() -> None:
     record = conversation(ASK, assistant(None, call("lent", {"book": "b"})), tool_definitions=SCHEMAS)
     assert _labels(record) == ["invalid_tool_call"]
+
+
+def test_functions_of_a_program_are_no_tools() -> None:
+    """Read by hand: a disassembler's words were taken for an unknown tool."""
+    said = Said("tool", "Function main not found! Instead, here is another one.")
+    assert fault_of(said, "disassemble warmup") is None
+    assert fault_of(said) is not None
+
+
+def test_an_answer_that_only_holds_a_word_is_none(samples: Path) -> None:
+    """Read by hand: ToolBench's server marks long answers as errors for a word in them."""
+    record = json.loads((samples / "toolbench.json").read_bytes())
+    good = json.dumps({"error": "Message error...", "response": "{'result': [{'title_': 'a message in a bottle'}]}"})
+    bad = json.dumps({"error": "Message error...", "response": "{'status': 400, 'message': 'no such plant'}"})
+    for text, failed in ((good, False), (bad, True)):
+        node = {"node_type": "Action Input", "description": "{}", "observation": text, "observation_code": 11}
+        chain = [{"node_type": "Action", "description": "prices"}, node]
+        (found,) = diagnose_each([{**record, "answer_generation": {**record["answer_generation"], "chain": chain}}])
+        result = found.trajectory.turns[0].steps[0].results[0]
+        assert result is not None
+        assert (result.fault is not None) == failed

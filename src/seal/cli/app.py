@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # `-` alone is standard input, and to the parser an option without a name; as a path, `./-` is the same.
     given = sys.argv[1:] if arguments is None else arguments
-    tokens = ["./-" if token == "-" else token for token in given]
+    words = ["./-" if word == "-" else word for word in given]
     return guarded(
         lambda: build()(
-            tokens, exit_on_error=False, print_error=False, result_action="return_value", help_on_error=False
+            words, exit_on_error=False, print_error=False, result_action="return_value", help_on_error=False
         )
     )

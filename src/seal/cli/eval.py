@@ -21,7 +21,7 @@ from seal.types import Diagnosis, Trajectory
 Pair = tuple[Trajectory, Diagnosis]
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
     *,
     model: str,
     env: str | None = None,

@@ -55,8 +55,8 @@ def diagnose(
         tools: Schemas that stand in where a record holds none: OpenAI tools, `ToolSpec`s, or the path of a schema file.
         dialect: Strict dialect of calls in text, one of `seal.parse.DIALECTS`, or `auto`.
         workers: Processes for a file; more than one needs a script that guards its main part (see `multiprocessing`).
-        reward: Where records hold their reward, as keys joined by dots (`evaluation.utility`), if not where their format
-            has it.
+        reward: Where records hold their reward, as keys joined by dots (`evaluation.utility`), if not where their
+            format has it.
         threshold: The lowest reward of a success; 1 unless given.
 
     Returns:

@@ -172,7 +172,7 @@ class Analyst:
             with limited(self.settings.seconds):
                 reader = detect(record, self._likely)
                 episodes = [
-                    self._labelled(reader, record, item, place, n, tally)
+                    self._labelled(reader, record, item, Place(place.file, place.line, n), tally)
                     for n, item in enumerate(reader.read(record, context))
                 ]
         except DataError as error:
@@ -191,7 +191,7 @@ class Analyst:
         yield from episodes
 
     def _labelled(
-        self, reader: Reader, record: object, item: Log | Trajectory, place: Place, part: int, tally: Tally
+        self, reader: Reader, record: object, item: Log | Trajectory, place: Place, tally: Tally
     ) -> Diagnosed:
         if self.settings.reward is not None:
             item = rewarded(item, record, self.settings.reward)
@@ -212,7 +212,7 @@ class Analyst:
                 trajectory = self._verified(item, trajectory, tally)
         else:
             trajectory = item
-        return Diagnosed(reader.NAME, Place(place.file, place.line, part), trajectory, label(trajectory))
+        return Diagnosed(reader.NAME, place, trajectory, label(trajectory))
 
     def _verified(self, log: Log, trajectory: Trajectory, tally: Tally) -> Trajectory:
         if log.reward is not None:

@@ -1,4 +1,4 @@
-"""How much time and memory one record may take. Logs come from anywhere: a small file must not cost hours or gigabytes."""
+"""How much time and memory one record may take: a small file from anywhere must not cost hours or gigabytes."""
 
 from __future__ import annotations
 

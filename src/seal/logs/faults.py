@@ -53,6 +53,7 @@ _UNKNOWN = re.compile(
     r"|(?:tool|function) \S{1,80} (?:is )?(?:not found|does not exist|not available)|tool not found|-32601",
     re.IGNORECASE,
 )
+_NAMED = re.compile(r"\W{0,4}(?:tool|function) \S{1,80} (?:not found|does not exist|is not available)", re.IGNORECASE)
 _ARGUMENTS = re.compile(
     r"unexpected keyword argument|missing \d+ required|required (?:propert|argument|parameter|field)"
     r"|(?:argument|parameter|propert|field)\w* .{0,60}\b(?:is|are) (?:required|missing|invalid|not allowed)"
@@ -77,6 +78,8 @@ def fault_of(said: Said, command: str = "") -> Fault | None:
         command: For shells, the command that it answers.
     """
     message = _error_message(said.text)
+    if message is not None and command and _NAMED.match(message):
+        message = None  # in a shell, "function main not found" is about the program's own functions
     if message is None and not said.failed:
         message = _shell_error(said.text, command)
         if message is None:

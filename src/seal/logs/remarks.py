@@ -36,8 +36,9 @@ def _dialect(tally: Tally) -> list[str]:
         return []
     unseen = f", and {tally.unseen} answers of tools belong to no call that could be found" if tally.unseen else ""
     return [
-        f"{tally.malformed} of {tally.calls + tally.malformed} calls cannot be read{unseen}: probably they are written in "
-        "a dialect that is not known here, and invalid_tool_call says nothing until that is put right; --dialect names one"
+        f"{tally.malformed} of {tally.calls + tally.malformed} calls cannot be read{unseen}: probably they are written "
+        "in a dialect that is not known here, and invalid_tool_call says nothing until that is put right; --dialect "
+        "names one"
     ]
 
 
@@ -83,8 +84,8 @@ def _rewards(tally: Tally, threshold: float | None, reward: str | None) -> list[
     between = tally.scored - tally.won - tally.lost
     if between and not ambiguous(tally, threshold):
         found.append(
-            f"{between} of {tally.scored} scored episodes have a reward between 0 and 1, which says neither; --threshold "
-            "NUMBER decides"
+            f"{between} of {tally.scored} scored episodes have a reward between 0 and 1, which says neither; "
+            "--threshold NUMBER decides"
         )
     if tally.unexplained:
         found.append(

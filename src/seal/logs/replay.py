@@ -22,8 +22,8 @@ UNKNOWN = "some BFCL tasks are not among the multi-turn tasks of our release and
 
 
 CONFLICT = (
-    "CONFLICT: our BFCL environment accepts what the score file says is wrong (or the other way round); the file wins, and "
-    "no turn of these episodes has a verdict of its own"
+    "CONFLICT: our BFCL environment accepts what the score file says is wrong (or the other way round); the file wins, "
+    "and no turn of these episodes has a verdict of its own"
 )
 _NOTHING_RAN = "another call of this step cannot be read, so that nothing in the step is executed"
 

@@ -1,9 +1,9 @@
 """Calls in an assistant's text: is a piece a call, an attempted call, or just text?
 
 A log rarely says in which dialect its model writes, so the text itself decides which of the strict readers is asked
-(`seal.parse.read_any`). What no strict reader takes, but was plainly meant as a call, is an attempt (`MalformedCall`); its
-reason ends with what a tolerant reader would have had to mend. Reasoning is never searched: a call that was only thought
-of is not a call.
+(`seal.parse.read_any`). What no strict reader takes, but was plainly meant as a call, is an attempt (`MalformedCall`);
+its reason ends with what a tolerant reader would have had to mend. Reasoning is never searched: a call that was only
+thought of is not a call.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read_text(
     if known is None or (known in _BARE and not _good(calls, offered, served=served)):
         spoken = _THOUGHT.sub("", text)
         found = tuple(_attempts(spoken[:_SEARCHED], offered, prose=not served))
-        meant = found or tuple(call for call in calls if call.name in offered)
+        meant: tuple[Call, ...] = found or tuple(call for call in calls if call.name in offered)
         content, calls = spoken, meant
     if served:
         calls = tuple(_unread(call) for call in calls)

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: content blocks with `tool_use` and `tool_result`; a request, with its response if it is there."""
+"""Anthropic's Messages API: content blocks with `tool_use` and `tool_result`; requests, with or without a response."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _short(kind: str, detail: str, missing: tuple[str, ...], further: int) -> Tu
 
 
 def _count(record: dict[str, Any], answer: Said, kind: str, detail: str) -> TurnVerdict:
-    """A wrong number of calls, or calls of which one fits nothing: compared with the reference where the file has it."""
+    """A wrong number of calls, or one that fits nothing: compared with the reference where the file has it."""
     made = _names(record, answer)
     wanted = [name for item in _list(record.get("possible_answer")) for name in item]
     if not wanted:

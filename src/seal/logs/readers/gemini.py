@@ -1,4 +1,4 @@
-"""Gemini: `contents` with `parts`, `functionCall` and `functionResponse` (in both spellings), alone or with a response."""
+"""Gemini: `contents` with `parts`, `functionCall` and `functionResponse` in both spellings; with or without answer."""
 
 from __future__ import annotations
 

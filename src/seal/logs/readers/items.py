@@ -1,4 +1,4 @@
-"""Items of OpenAI's Responses API: messages, calls and their outputs side by side. Codex rollouts hold the same items."""
+"""Items of OpenAI's Responses API: messages, calls and outputs side by side. Codex rollouts hold the same items."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "mcp
 OUTPUTS = frozenset(
     {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
 )
-KINDS = CALLS | OUTPUTS | {"message", "reasoning", "web_search_call", "file_search_call", "code_interpreter_call",
-                           "image_generation_call", "computer_call", "computer_call_output", "mcp_list_tools"}  # fmt: skip
+KINDS = (
+    CALLS
+    | OUTPUTS
+    | {
+        *("message", "reasoning", "web_search_call", "file_search_call", "code_interpreter_call", "mcp_list_tools"),
+        *("image_generation_call", "computer_call", "computer_call_output"),
+    }
+)
 """The types of items that are known."""
 
 

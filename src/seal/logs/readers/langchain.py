@@ -1,7 +1,7 @@
-"""LangChain messages: serialised constructors (`{lc, type: "constructor", id, kwargs}`), `{type, data}`, or plain dumps.
+"""LangChain messages: serialised constructors (`{type: "constructor", id, kwargs}`), `{type, data}`, or plain dumps.
 
-They stand alone as a list, under `messages`, or in a state with `input` and `output`. `plain` puts one into the shape of
-chat messages; LangSmith's runs hold the same messages.
+They stand alone as a list, under `messages`, or in a state with `input` and `output`. `plain` puts one into the shape
+of chat messages; LangSmith's runs hold the same messages.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from seal.logs.tools import specs_of
 from seal.logs.values import mapping_of, name_of
 
 NAME = "langchain"
-_ROLES = {"human": "user", "humanmessage": "user", "ai": "assistant", "aimessage": "assistant", "aimessagechunk": "assistant",
-          "system": "system", "systemmessage": "system", "tool": "tool", "toolmessage": "tool", "function": "tool",
-          "functionmessage": "tool", "humanmessagechunk": "user", "toolmessagechunk": "tool"}  # fmt: skip
+_ROLES = {
+    **dict.fromkeys(("human", "humanmessage", "humanmessagechunk"), "user"),
+    **dict.fromkeys(("ai", "aimessage", "aimessagechunk"), "assistant"),
+    **dict.fromkeys(("system", "systemmessage"), "system"),
+    **dict.fromkeys(("tool", "toolmessage", "toolmessagechunk", "function", "functionmessage"), "tool"),
+}
 
 
 def is_message(value: object) -> bool:
@@ -78,9 +81,11 @@ def plain(message: Any) -> dict[str, Any]:
     role = _ROLES.get(kind.lower(), str(body.get("role", "assistant")))
     further = mapping_of(body.get("additional_kwargs"))
     calls = list(body.get("tool_calls") or further.get("tool_calls") or [])
-    for broken in body.get("invalid_tool_calls") or []:
-        if isinstance(broken, dict):
-            calls.append({**broken, "arguments": broken.get("args"), "parse_error": broken.get("error")})
+    calls += [
+        {**broken, "arguments": broken.get("args"), "parse_error": broken.get("error")}
+        for broken in body.get("invalid_tool_calls") or []
+        if isinstance(broken, dict)
+    ]
     finish = mapping_of(body.get("response_metadata"))
     return {
         **body,

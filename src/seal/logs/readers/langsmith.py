@@ -1,7 +1,7 @@
 """LangSmith runs: a tree with `child_runs`, or all runs of a trace side by side (JSON Lines; see `seal.logs.gather`).
 
-Where the root's messages hold the whole conversation, they are read; else it is put together from the runs of type `llm`
-and `tool` in their order. Described in LangSmith's documentation of the run format.
+Where the root's messages hold the whole conversation, they are read; else it is put together from the runs of type
+`llm` and `tool` in their order. Described in LangSmith's documentation of the run format.
 """
 
 from __future__ import annotations

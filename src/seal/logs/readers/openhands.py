@@ -19,8 +19,12 @@ from seal.types import Finish
 
 NAME = "openhands"
 _QUIET = frozenset({"system", "recall", "change_agent_state", "condensation", "condensation_request", "null", ""})
-_NO_ARGUMENT = frozenset({"thought", "hidden", "blocking", "confirmation_state", "is_input", "is_static", "security_risk",
-                          "final_thought", "image_urls", "file_urls", "wait_for_response", "task_completed"})  # fmt: skip
+_NO_ARGUMENT = frozenset(
+    (
+        *("thought", "hidden", "blocking", "confirmation_state", "is_input", "is_static", "security_risk"),
+        *("final_thought", "image_urls", "file_urls", "wait_for_response", "task_completed"),
+    )
+)
 
 
 def matches(record: object) -> bool:

@@ -3,8 +3,8 @@
 A chat span repeats the whole conversation under `gen_ai.input.messages` and adds `gen_ai.output.messages`; so of each
 conversation (`gen_ai.conversation.id`, else the trace) the span that holds most is read, and nothing is counted twice.
 Failed `execute_tool` spans mark the results of their calls. Older spans with one event a message, or with numbered
-attributes (`gen_ai.prompt.0.role`), are read too, and OpenInference's attributes (`llm.input_messages...`). Described in
-the OpenTelemetry semantic conventions for GenAI.
+attributes (`gen_ai.prompt.0.role`), are read too, and OpenInference's attributes (`llm.input_messages...`). Described
+in the OpenTelemetry semantic conventions for GenAI.
 """
 
 from __future__ import annotations

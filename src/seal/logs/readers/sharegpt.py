@@ -36,7 +36,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     Raises:
         DataError: If a message has no known speaker.
     """
-    said = []
+    said: list[Said] = []
     for number, message in enumerate(record["conversations"]):
         if not isinstance(message, dict):
             raise DataError(f"conversations[{number}] should be an object, got {type(message).__name__}")

@@ -1,8 +1,8 @@
 """SWE-agent and mini-swe-agent: an agent in a shell, whose every message is one command and whose user is the shell.
 
-SWE-agent's `.traj` holds `history` (messages with `thought`, `action`, tool calls in newer versions), `trajectory` (the
-same as steps) and `info`. mini-swe-agent writes `{info, messages, trajectory_format}` or, in its first version, the bare
-messages: one fenced block an answer, and observations with `<returncode>`. Described in their public repositories.
+SWE-agent's `.traj` holds `history` (messages with `thought`, `action`, tool calls in newer versions), `trajectory`
+(the same as steps) and `info`. mini-swe-agent writes `{info, messages, trajectory_format}` or, in its first version, the
+bare messages: one fenced block an answer, and observations with `<returncode>`. Described in their public repositories.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from seal.types import FaultKind, Finish
 NAME = "swe-agent"
 _OBSERVED = re.compile(r"\s*<(?:returncode|output|exit_code)>")
 _BLOCK = re.compile(r"```(?:bash|sh|shell|mswea_bash_command)[ \t]*\n(.*?)\n?```", re.DOTALL)
+_REFUSED = "Your proposed edit has introduced new syntax error"
 _LIMITS = {"exit_cost": Finish.STEP_LIMIT, "exit_context": Finish.TOKEN_LIMIT, "LimitsExceeded": Finish.STEP_LIMIT,
            "exit_total_execution_time": Finish.STEP_LIMIT}  # fmt: skip
 
@@ -136,7 +137,8 @@ def _history(history: list[Any]) -> Iterator[Said]:
         elif role == "tool" or (role == "user" and asked):
             ids = item.get("tool_call_ids")
             ids = _literal(ids) if isinstance(ids, str) else ids
-            yield Said("tool", text, answers=name_of(ids[0]) or None if isinstance(ids, list) and ids else None)
+            answers = name_of(ids[0]) or None if isinstance(ids, list) and ids else None
+            yield Said("tool", text, answers=answers, failed=text.startswith(_REFUSED) or None)
         elif role == "user":
             yield Said("user", text)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from seal.logs.readers.otel import Span
 
 NOTE = (
-    "the spans hold no messages: the capture of content was off (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT), so "
-    "only tools' names and their errors are known"
+    "the spans hold no messages: the capture of content was off (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT), "
+    "so only tools' names and their errors are known"
 )
 _MOST = 20_000
 """Tool spans that are kept of one trace."""

@@ -7,18 +7,22 @@ missing, the path to the last leaf of `tree` is read. Described in the public re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from seal.errors import DataError
 from seal.logs.record import Context, Log, Said, WrittenCall
 from seal.logs.tools import specs_of
-from seal.logs.values import mapping_of, name_of, text_of
+from seal.logs.values import mapping_of, name_of, text_of, unwrapped
 from seal.types import FaultKind, Finish
 
 NAME = "toolbench"
 _CODES = {1: FaultKind.UNKNOWN_TOOL, 2: FaultKind.ARGUMENTS, 5: FaultKind.DEADLINE}
 """Observation codes that say why: 1 an invented tool, 2 arguments that could not be read, 5 a time-out."""
+_SUSPECTED = 11
+"""The server found a word such as "message" in a long answer, which may be as good as any."""
+_COMPLAINT = re.compile(r"""['"](?:error|errors|message|msg|statusCode|status_code|status|title)['"]\s*:""", re.IGNORECASE)
 _GAVE_UP = "give_up"
 _DEEPEST = 2000
 
@@ -95,13 +99,13 @@ def _tree(record: dict[str, Any], context: Context) -> Log:
 def _observation(node: dict[str, Any], action: str) -> Said:
     code = node.get("observation_code")
     known = code if isinstance(code, int) else 0
-    return Said(
-        "tool",
-        text_of(node.get("observation")),
-        tool=action,
-        failed=True if known in _CODES or known > 5 else None,
-        fault=_CODES.get(known),
-    )
+    text = text_of(node.get("observation"))
+    if known == _SUSPECTED:
+        answer = text_of(mapping_of(unwrapped(text)).get("response"))
+        if answer and not _COMPLAINT.search(answer[:200]):
+            return Said("tool", answer, tool=action)
+    failed = True if known in _CODES or known > 5 else None
+    return Said("tool", text, tool=action, failed=failed, fault=_CODES.get(known))
 
 
 def _last_try(record: dict[str, Any]) -> list[Any]:

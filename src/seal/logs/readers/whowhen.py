@@ -1,7 +1,7 @@
 """Who&When: failed conversations of several agents, with the agent and the step that people hold responsible.
 
-`history` holds `{content, role, name}`; code that agents write is run by `Computer_terminal`. All agents together are read
-as one assistant. Described in the public repository mingyin1/Agents_Failure_Attribution.
+`history` holds `{content, role, name}`; code that agents write is run by `Computer_terminal`. All agents together are
+read as one assistant. Described in the public repository mingyin1/Agents_Failure_Attribution.
 """
 
 from __future__ import annotations
