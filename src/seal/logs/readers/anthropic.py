@@ -24,7 +24,7 @@ def matches(record: object) -> bool:
     if not isinstance(messages, list):
         return False
     return _is_answer(_answer(holder)) or any(
-        isinstance(part, dict) and part.get("type") in _BLOCKS
+        isinstance(part, dict) and str(part.get("type")) in _BLOCKS
         for message in messages[:50]
         if isinstance(message, dict) and isinstance(message.get("content"), list)
         for part in message["content"]

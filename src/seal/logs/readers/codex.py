@@ -31,7 +31,7 @@ def is_line(record: object) -> bool:
     """Whether a record is a line of a rollout."""
     if not isinstance(record, dict):
         return False
-    if record.get("type") in _ENVELOPES and isinstance(record.get("payload"), dict):
+    if str(record.get("type")) in _ENVELOPES and isinstance(record.get("payload"), dict):
         return True
     return "instructions" in record and "timestamp" in record and "id" in record and "messages" not in record
 

@@ -28,7 +28,7 @@ KINDS = (
 
 def is_item(value: object) -> bool:
     """Whether a value is an item that no chat message could be."""
-    return isinstance(value, dict) and value.get("type") in KINDS - {"message"}
+    return isinstance(value, dict) and str(value.get("type")) in KINDS - {"message"}
 
 
 def said_of_items(items: Iterable[Any], *, where: str) -> Iterator[Said]:
@@ -42,7 +42,7 @@ def said_of_items(items: Iterable[Any], *, where: str) -> Iterator[Said]:
     for number, item in enumerate(items):
         if not isinstance(item, dict):
             raise DataError(f"{where}[{number}] should be an object, got {type(item).__name__}")
-        kind = item.get("type", "message")
+        kind = str(item.get("type", "message"))
         if kind == "reasoning":
             thought = text_of(item.get("content")) or text_of(item.get("summary"))
             continue

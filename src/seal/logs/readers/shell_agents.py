@@ -1,8 +1,8 @@
 """SWE-agent and mini-swe-agent: an agent in a shell, whose every message is one command and whose user is the shell.
 
 SWE-agent's `.traj` holds `history` (messages with `thought`, `action`, tool calls in newer versions), `trajectory`
-(the same as steps) and `info`. mini-swe-agent writes `{info, messages, trajectory_format}` or, in its first version, the
-bare messages: one fenced block an answer, and observations with `<returncode>`. Described in their public repositories.
+(the same as steps) and `info`. mini-swe-agent writes `{info, messages, trajectory_format}` or, in its first version,
+bare messages: one fenced block an answer, observations with `<returncode>`. Described in their public repositories.
 """
 
 from __future__ import annotations

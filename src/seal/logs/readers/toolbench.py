@@ -22,7 +22,7 @@ _CODES = {1: FaultKind.UNKNOWN_TOOL, 2: FaultKind.ARGUMENTS, 5: FaultKind.DEADLI
 """Observation codes that say why: 1 an invented tool, 2 arguments that could not be read, 5 a time-out."""
 _SUSPECTED = 11
 """The server found a word such as "message" in a long answer, which may be as good as any."""
-_COMPLAINT = re.compile(r"""['"](?:error|errors|message|msg|statusCode|status_code|status|title)['"]\s*:""", re.IGNORECASE)
+_COMPLAINT = re.compile(r"""['"](?:errors?|message|msg|status_?code|status|title)['"]\s*:""", re.IGNORECASE)
 _GAVE_UP = "give_up"
 _DEEPEST = 2000
 
