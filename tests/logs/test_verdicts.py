@@ -485,3 +485,10 @@ def test_an_answer_that_only_holds_a_word_is_none(samples: Path) -> None:
         result = found.trajectory.turns[0].steps[0].results[0]
         assert result is not None
         assert (result.fault is not None) == failed
+
+
+def test_a_call_that_failed_changed_no_state() -> None:
+    """Read by hand: gold actions were compared with calls that the tool had refused."""
+    refused = [*steps(("cancel_loan", {"id": "L2"}, "Error: no such loan")), assistant("It does not work.")]
+    record = _tau(("Cancel L1.", refused), actions=[TestTau.CANCEL])
+    assert _labels(record) == ["recovery_failure"]

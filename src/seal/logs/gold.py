@@ -63,13 +63,13 @@ class Comparison:
 
 
 def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
-    """Match reference calls with the calls of all turns, as multisets of (name, arguments)."""
+    """Match reference calls with the calls of all turns that went well, as multisets of (name, arguments)."""
     open_calls = [
         _Made(turn.index, call.name, {key: _plain(value) for key, value in call.arguments.items()})
         for turn in turns
         for step in turn.steps
-        for call in step.generation.calls
-        if isinstance(call, ToolCall)
+        for call, result in zip(step.generation.calls, step.results, strict=True)
+        if isinstance(call, ToolCall) and (result is None or result.fault is None)  # an error changes nothing
     ]
     if len(actions) * len(open_calls) > _MOST:
         return Comparison((), (), ())
