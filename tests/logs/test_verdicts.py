@@ -14,6 +14,7 @@ from seal.errors import ConfigError, MissingError
 from seal.logs import Report, diagnose, diagnose_each
 from seal.logs.convert import passed
 from seal.logs.faults import fault_of
+from seal.logs.gold import takes_leave
 from seal.logs.place import evidence_of
 from seal.logs.record import Said
 from seal.logs.rewards import score_of
@@ -406,6 +407,21 @@ class TestTau:
             actions=[self.CANCEL],
         )
         assert _labels(record) == ["empty_turn_model_response", "undetermined"]
+
+    @pytest.mark.parametrize(
+        ("text", "leave"),
+        [
+            ("Thanks, bye! ###STOP###", True),
+            ("###STOP###", True),
+            ("I'll check that and get back to you. Thank you for your assistance!", True),
+            ("I understand. I'll make sure to find it first. Thanks for your help!", True),
+            ("Yes, please cancel it. Thank you!", False),
+            ("Thanks. Could you also renew L2?", False),
+            ("Cancel L1.", False),
+        ],
+    )
+    def test_what_a_farewell_is(self, text: str, leave: bool) -> None:
+        assert takes_leave(text) is leave
 
     def test_the_basis_of_the_reward_counts(self) -> None:
         messages = [user("Refuel L2."), *steps(("look", {}, "ok")), assistant("No.")]

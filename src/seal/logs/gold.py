@@ -22,11 +22,22 @@ _READS = ("get", "find", "search", "list", "read", "show", "fetch", "lookup", "l
 _MOST = 100_000
 """Reference calls times actual calls that are compared."""
 _FAREWELL = re.compile(
-    r"\s*(?:###\w+###|(?:ok(?:ay)?|great|perfect|no|thanks?|thank you|alright|awesome|wonderful|good)\b.{0,200}?"
-    r"(?:thank|bye|all (?:for|i need)|nothing else|that'?s (?:all|it)|have a (?:nice|good|great)|take care|###\w+###)"
-    r"|(?:thank|bye|good ?bye|that'?s all|nothing else|no,? that))",
-    re.IGNORECASE | re.DOTALL,
+    r"\bthank|\bbye\b|take care|get back to you|\bappreciate|that'?s all|nothing else|have a (?:nice|good|great|wonderful)",
+    re.IGNORECASE,
 )
+_REQUEST = re.compile(
+    r"\?|\b(?:please|can you|could you|would you|want|need|i'd like|like to|proceed|go ahead|confirm|yes|use|id is)\b",
+    re.IGNORECASE,
+)
+_STOP = re.compile(r"\s*###\w+###")
+
+
+def takes_leave(text: str) -> bool:
+    """Whether a user's message asks for nothing and only ends the conversation."""
+    head = text[:2000]
+    if _STOP.match(head):
+        return True
+    return _FAREWELL.search(head) is not None and _REQUEST.search(head) is None
 
 
 def changes_state(tool: str) -> bool:
@@ -137,7 +148,7 @@ def _responsible(turns: Sequence[Turn]) -> int:
     acting = [turn.index for turn in turns if any(step.generation.calls for step in turn.steps)]
     if acting:
         return acting[-1]
-    asking = [turn.index for turn in turns if not _FAREWELL.match(turn.user[:2000])]
+    asking = [turn.index for turn in turns if not takes_leave(turn.user)]
     return asking[-1] if asking else 0
 
 

@@ -25,7 +25,11 @@ _DEEPEST = 200
 
 def is_run(record: object) -> bool:
     """Whether a record is a run."""
-    return isinstance(record, dict) and str(record.get("run_type")) in _TYPES and ("inputs" in record or "outputs" in record)
+    return (
+        isinstance(record, dict)
+        and str(record.get("run_type")) in _TYPES
+        and ("inputs" in record or "outputs" in record)
+    )
 
 
 def trace_of(record: dict[str, Any]) -> str:
