@@ -21,12 +21,13 @@ _READS = ("get", "find", "search", "list", "read", "show", "fetch", "lookup", "l
           "calculate", "think", "count", "describe", "transfer_to_human")  # fmt: skip
 _MOST = 100_000
 """Reference calls times actual calls that are compared."""
-_FAREWELL = re.compile(
-    r"\bthank|\bbye\b|take care|get back to you|\bappreciate|that'?s all|nothing else|have a (?:nice|good|great|wonderful)",
-    re.IGNORECASE,
+_LEAVING = re.compile(r"\bbye\b|take care|(?:get back|reach out) (?:to you|again)", re.IGNORECASE)
+_THANKS = re.compile(
+    r"\bthank|\bappreciate|that'?s all|nothing else|have a (?:nice|good|great|wonderful)", re.IGNORECASE
 )
+_ASKING = re.compile(r"\?|\bplease\b", re.IGNORECASE)
 _REQUEST = re.compile(
-    r"\?|\b(?:please|can you|could you|would you|want|need|i'd like|like to|proceed|go ahead|confirm|yes|use|id is)\b",
+    r"\b(?:can you|could you|would you|want|need|i'd like|like to|proceed|go ahead|confirm|yes|use|id is)\b",
     re.IGNORECASE,
 )
 _STOP = re.compile(r"\s*###\w+###")
@@ -37,7 +38,9 @@ def takes_leave(text: str) -> bool:
     head = text[:2000]
     if _STOP.match(head):
         return True
-    return _FAREWELL.search(head) is not None and _REQUEST.search(head) is None
+    if _ASKING.search(head) is not None:
+        return False
+    return _LEAVING.search(head) is not None or (_THANKS.search(head) is not None and _REQUEST.search(head) is None)
 
 
 def changes_state(tool: str) -> bool:
