@@ -72,6 +72,11 @@ class _Evidence:
         return [c for c in self.calls if isinstance(c.call, ToolCall)]
 
     @cached_property
+    def wanted(self) -> list[_Call]:
+        """The readable calls, but none where no call was right: how they were made is no reason of that failure."""
+        return [] if self.verdict.expects_calls is False else self.readable
+
+    @cached_property
     def offered(self) -> frozenset[str]:
         return frozenset(self.turn.tools)
 
@@ -179,8 +184,11 @@ def _not_offered(evidence: _Evidence) -> Iterator[Signal]:
 
 
 def _arguments(evidence: _Evidence) -> Iterator[Signal]:
-    """Arguments that break the tool's public schema, or that the tool refused by name, type or form."""
-    for item in evidence.readable:
+    """Arguments that break the tool's public schema, or that the tool refused by name, type or form.
+
+    Not where no call was right: better arguments would not have helped.
+    """
+    for item in evidence.wanted:
         if item.result is None:
             continue
         fault = item.result.fault
@@ -203,14 +211,16 @@ def _arguments(evidence: _Evidence) -> Iterator[Signal]:
 def _recovery(evidence: _Evidence) -> Iterator[Signal]:
     """An error was reported, the turn went on, and no later call of the same tool succeeded.
 
-    Without a verdict a later success of any tool counts: an error is no failure by itself, and there are other ways.
+    A later success of any tool counts where no verifier spoke, since an error is no failure by itself and there are
+    other ways, and after a call to a tool that is not offered, which no call of the same tool can repair. Not where no
+    call was right: there was nothing to recover.
     """
     last = len(evidence.turn.steps) - 1
-    any_tool = evidence.verdict.passed is None
-    for item in evidence.readable:
+    for item in evidence.wanted:
         fault = item.result.fault if item.result is not None else None
         if fault is None:
             continue
+        any_tool = evidence.verdict.passed is None or fault.kind is FaultKind.UNKNOWN_TOOL
         repaired = evidence.last_clean_of_any > item.step if any_tool else evidence.cleaned_after(item)
         if repaired or item.step < last:
             yield Signal(Label.RECOVERY_FAILURE, fault.message, item.step, tool=item.call.name, repaired=repaired)
@@ -277,8 +287,8 @@ def _spurious(evidence: _Evidence) -> Iterator[Signal]:
 def _loop(evidence: _Evidence) -> Iterator[Signal]:
     """One call again and again, with the same arguments and the same answer each time."""
     runs: dict[tuple[str, bytes, str], list[_Call]] = defaultdict(list)
-    if len(evidence.readable) >= _FAILING_LOOP:
-        for item in evidence.readable:
+    if len(evidence.wanted) >= _FAILING_LOOP:
+        for item in evidence.wanted:
             if isinstance(item.call, ToolCall) and item.result is not None:
                 runs[item.call.name, dumps(item.call.arguments), item.result.raw].append(item)
     for run in runs.values():

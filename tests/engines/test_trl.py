@@ -12,79 +12,12 @@ from pathlib import Path
 import pytest
 
 import letter
-from seal.config import load_config
+from engines.runs import BASE, rounds, same, timeless, weights
 from seal.engines.rundir import STATE
 from seal.errors import ConfigError, MissingError
 from seal.trace import read_traces
 
 torch = pytest.importorskip("torch")
-
-BASE = (
-    "environment.name=letter",
-    "model.dialect=even",
-    "model.max_context=512",
-    "model.threads=1",
-    "rollout.rounds=3",
-    "rollout.prompts=2",
-    "rollout.group_size=4",
-    "rollout.max_new_tokens=6",
-    "update.learning_rate=0.01",
-    "update.micro_batch=2",
-    "update.kl=0.0",
-    "evaluation.every=2",
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _registered():
-    import seal.envs
-    import seal.parse
-
-    names, dialects = dict(seal.envs.BUILT_IN), seal.parse.DIALECTS
-    letter.register()
-    yield
-    seal.envs.BUILT_IN.clear()
-    seal.envs.BUILT_IN.update(names)
-    seal.parse.DIALECTS = dialects
-
-
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory, tokenizer_for, model_for) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = tokenizer_for("chatml")
-    model_for(len(tokenizer), positions=512).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
-
-
-@pytest.fixture
-def run(tmp_path, model_dir):
-    """Train with some overrides; returns (directory, summary)."""
-    from seal.engines.trl import train
-
-    def start(*overrides, name="run", resume=False):
-        config = load_config(None, [*BASE, f"model.source={model_dir}", *overrides])
-        return tmp_path / name, train(config, tmp_path / name, resume=resume)
-
-    return start
-
-
-def rounds(directory):
-    return [json.loads(line) for line in (directory / "rounds.jsonl").read_text().splitlines()]
-
-
-def timeless(directory):
-    return [{k: v for k, v in record.items() if k != "seconds"} for record in rounds(directory)]
-
-
-def weights(directory, name="best"):
-    from safetensors.torch import load_file
-
-    return load_file(directory / "checkpoints" / name / "model.safetensors")
-
-
-def same(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
 def test_a_run_leaves_what_it_promises(run) -> None:
@@ -229,35 +162,6 @@ def test_full_weights_with_kl(run) -> None:
     assert rounds(directory)[-1]["update"]["kl"] > 0
 
 
-def test_two_processes_share_a_round(tmp_path, model_dir) -> None:
-    """A group straddles ranks, the profile is everybody's, and the weights are those of one process."""
-    overrides = [*BASE, f"model.source={model_dir}", "rollout.prompts=1", "rollout.rounds=2", "evaluation.every=0"]
-    code = (
-        "import sys, letter; letter.register(); from pathlib import Path; "
-        "from seal.config import load_config; from seal.engines.trl import train; "
-        f"train(load_config(None, {overrides!r}), Path(sys.argv[1]))"
-    )
-    (tmp_path / "go.py").write_text(code)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(letter.__file__).parent),
-        "OMP_NUM_THREADS": "1",
-        "ACCELERATE_USE_CPU": "true",
-    }
-    for name, count in (("one", 1), ("two", 2)):
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-        subprocess.run(
-            [*command, str(tmp_path / "go.py"), str(tmp_path / name)], env=environment, check=True, timeout=240
-        )
-    one, two = rounds(tmp_path / "one"), rounds(tmp_path / "two")
-    assert [(r["rollouts"], r["success"], r["labels"]) for r in one] == [
-        (r["rollouts"], r["success"], r["labels"]) for r in two
-    ]
-    first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
-    assert all(torch.allclose(first[key], second[key], atol=1e-3) for key in first)
-    assert (tmp_path / "two" / "traces" / "round-0001.rank1.jsonl").is_file()
-
-
 def test_the_held_out_split_is_tested_before_and_after(run) -> None:
     directory, summary = run(
         "evaluation.held_out=validation", "evaluation.held_out_tasks=2", "update.learning_rate=0.05"
@@ -304,28 +208,3 @@ def test_a_tracker_that_is_not_installed(run, monkeypatch) -> None:
 def test_too_few_tasks_for_a_round(run) -> None:
     with pytest.raises(ConfigError, match="a round needs 10 different tasks"):
         run("rollout.prompts=10", "update.micro_batch=1")
-
-
-@pytest.mark.parametrize("loss", ["grpo", "dapo", "dr_grpo"])
-def test_rows_without_advantage_can_be_left_out(run, monkeypatch, loss) -> None:
-    from trl import GRPOTrainer
-
-    from seal.engines.trl.trainer import SealTrainer
-
-    overrides = (
-        f"update.loss={loss}",
-        "update.cued_failures=drop",
-        "interface.recipe=static",
-        "exposure.peak=0.75",
-        "evaluation.every=0",
-        "rollout.rounds=2",
-        "update.micro_batch=4",
-    )
-    ours, _ = run(*overrides, name="ours")
-    monkeypatch.setattr(SealTrainer, "_compute_loss", GRPOTrainer._compute_loss)
-    theirs, _ = run(*overrides, name="theirs")
-    for one, other in zip(rounds(ours), rounds(theirs), strict=True):
-        assert one["success"] == other["success"]
-        assert one["update"]["grad_norm"] == pytest.approx(other["update"]["grad_norm"], rel=1e-3)
-    traced = list(read_traces(ours / "traces" / "round-0000.jsonl"))
-    assert any(t.trajectory.interface is not None and not t.trajectory.verdict.reward for t in traced)

@@ -14,18 +14,17 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from seal.config import RunConfig
 from seal.engines.progress import Reporter, Silent
-from seal.engines.records import interface_gap, round_record, summarise_reliance
+from seal.engines.records import interface_gap, rollout_records, round_record
 from seal.engines.rundir import STATE, RunDirectory, read_state
 from seal.envs import make
 from seal.episodes import play_tasks
 from seal.errors import MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
-from seal.profile import Profile
 from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json, writing
 from seal.types import Diagnosis, Trajectory
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from seal.engines.trl.trainer import SealTrainer
     from seal.models.chat import ChatFormat
     from seal.models.local import LocalPolicy
+
+_Part = TypeVar("_Part")
 
 
 def train(
@@ -146,6 +147,8 @@ class _Run:
         from seal.models.load import load_model  # noqa: PLC0415
 
         self.reporter.begin("load", round_index=None, total=None)
+        for caution in self.config.cautions():
+            self.reporter.note(caution)
         state = begin(self.options)
         checkpoint = self.directory.latest_checkpoint()
         if checkpoint is not None:
@@ -201,12 +204,8 @@ class _Run:
         by_turn = self._measure_reliance(played)
         self._reliance = [sum(turns) if turns is not None else None for turns in by_turn]
         self._played = played
-        self._record = round_record(
-            played,
-            following,
-            group_size=self.config.rollout.group_size,
-            reliance=summarise_reliance(played, by_turn),
-        )
+        everyone = [line for share in self._gather(rollout_records(played, by_turn)) for line in share]
+        self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
         self._record["seconds"] = {**played.seconds, "reliance": perf_counter() - started}
         self.reporter.begin("update", round_index=played.index, total=None)
         self._update_started = perf_counter()
@@ -235,7 +234,7 @@ class _Run:
         if self._due(played.index):
             pairs = self._validate(played.index)
             record["validation"] = self.measured.last = summarise(pairs).to_json()
-            if self.config.evaluation.interface_gap and played.interface.active:
+            if self.config.evaluation.interface_gap and played.interface.shown:
                 record["interface_gap"] = self._gap(played, pairs)
             self._keep_best(played.index)
         now = perf_counter()
@@ -277,14 +276,12 @@ class _Run:
             finally:
                 policy.close()
 
-    def _gather(self, profile: Profile) -> Profile:
-        """Add up the profiles of all ranks (a group can straddle ranks)."""
+    def _gather(self, share: _Part) -> list[_Part]:
+        """What every rank holds of a round, in the order of their rows (a group can straddle ranks)."""
         from accelerate.utils import gather_object  # noqa: PLC0415 -- loads torch
 
-        total = Profile()
-        for part in gather_object([profile.to_json()]):
-            total = total.merge(Profile.from_json(part))
-        return total
+        shares: list[_Part] = gather_object([share])
+        return shares
 
     def _measure_reliance(self, played: Round) -> list[list[float] | None]:
         if not self.config.output.reliance or not any(played.cued):
@@ -312,7 +309,7 @@ class _Run:
         """What the round's interface is worth on the validation tasks, greedy and at the rollouts' temperature."""
         temperature = self.config.rollout.temperature
         return {
-            "active": list(played.interface.active),
+            "active": list(played.interface.shown),
             "greedy": interface_gap(greedy, self._validate_shown(played, 0.0)),
             "sampled": {
                 "temperature": temperature,
