@@ -10,7 +10,8 @@ from rich.text import Text
 
 from seal.cli.output import clean, label_style, label_table, rate
 from seal.logs.compare import Change, Comparison
-from seal.logs.report import FailureMode, Report, Unscored
+from seal.logs.findings import FailureMode, Unscored
+from seal.logs.report import Report
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS
 
 _NAMES = 5

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from seal.logs.analyse import Analyst, Diagnosed, Settings
-from seal.logs.report import FailureMode, Report, SuggestedCue, report_of
+from seal.logs.findings import FailureMode, SuggestedCue
+from seal.logs.report import Report, report_of
 from seal.logs.run import Outcome, diagnose_files
 from seal.logs.tally import Tally
 from seal.logs.text import AUTO
