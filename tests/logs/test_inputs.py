@@ -105,3 +105,12 @@ def test_what_has_to_be_unpacked_first(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DataError, match=words):
             diagnose(path)
+
+
+def test_foreign_records_in_a_file_of_sessions_are_read(samples: Path, tmp_path: Path) -> None:
+    """Fuzzing found it: a rollout's first line made every other line of the file a part of it."""
+    for name in ("codex.jsonl", "claude_code.jsonl"):
+        path = tmp_path / name
+        path.write_bytes((samples / name).read_bytes() + MANY)
+        report = diagnose(path)
+        assert (report.read, report.failed_count) == (301, 0)

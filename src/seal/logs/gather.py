@@ -69,7 +69,7 @@ def _rollout(pieces: Iterable[Piece]) -> Iterator[Piece]:
         count += record.get("type") == "session_meta"
         return str(count) if record.get("type") == "session_meta" else ""
 
-    return _grouped(pieces, lambda record: isinstance(record, dict), group)
+    return _grouped(pieces, codex.belongs, group)
 
 
 def _traces(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -36,6 +36,11 @@ def is_line(record: object) -> bool:
     return "instructions" in record and "timestamp" in record and "id" in record and "messages" not in record
 
 
+def belongs(record: object) -> bool:
+    """Whether a record can stand in a rollout: a line, or one of the bare items of old rollouts."""
+    return is_line(record) or is_item(record) or (isinstance(record, dict) and record.get("type") == "message")
+
+
 def matches(record: object) -> bool:
     """Whether a record is a rollout, as `seal.logs.gather` leaves it, or one line of one."""
     return any(is_line(item) for item in record[:4]) if isinstance(record, list) else is_line(record)
