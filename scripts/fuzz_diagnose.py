@@ -10,6 +10,9 @@ texts replaced by nasty ones; lists deepened. Files of mutated records in severa
 - no record takes longer than its deadline,
 - no turn of an episode without a verdict is called `pass`.
 
+Before that come the attacks of tests/attacks.py: records that once took minutes, at eight times the size of the tests,
+each within its deadline; and bombs, small files that unpack or parse to gigabytes, in processes of bounded memory.
+
     python scripts/fuzz_diagnose.py [N] [SEED]      # default: 200000 records, seed 7
 """
 
@@ -18,7 +21,9 @@ from __future__ import annotations
 import copy
 import json
 import random
+import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,10 +37,11 @@ import orjson
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from attacks import RECORDS, damaged, files  # noqa: E402
 from seal.errors import DataError  # noqa: E402
 from seal.logs.analyse import Analyst, Settings  # noqa: E402 -- the path is set above
+from seal.logs.gather import gathered  # noqa: E402
 from seal.logs.record import Context  # noqa: E402
-from seal.logs.run import _pieces  # noqa: E402 -- the same pieces as `seal diagnose FILE` gets
 from seal.logs.source import Layout, open_source  # noqa: E402
 from seal.logs.tally import Tally  # noqa: E402
 from seal.taxonomy import Label  # noqa: E402
@@ -45,6 +51,12 @@ PER_FILE = 200
 DEADLINE = 10.0
 """Seconds of wall time that one record may take, on a machine that does other things too."""
 
+ATTACK = 60.0
+"""CPU seconds that an attack may take."""
+
+MEMORY = 3 * 2**30
+"""Bytes of address space that a process gets for a bomb; most of it are libraries that are only mapped."""
+
 NASTY: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 10**30, float("nan"), "", " ", "\x00", "\ud800", "\u202e", "a" * 5000, [], {}, [[]],
     [None], {"": None}, "{", "}", "[", '{"', "<tool_call>", "</tool_call>", "<think>", "```json\n{", "[TOOL_CALLS]",
@@ -53,6 +65,10 @@ NASTY: tuple[Any, ...] = (
     '{"name": "f", "arguments": {"x": ' * 40, "-32602", "=cmd()", "</script><img src=x onerror=alert(1)>",
     "assistant", "tool", "user", "messages", {"role": "user"}, {"function": {"name": {}}}, {"error": {}}, "{'a': 1,}",
 )  # fmt: skip
+
+
+WHOLE = {"claude_code", "codex"}
+"""Samples whose lines are one record together; both the lines and the whole are mutated."""
 
 
 class HangError(Exception):
@@ -69,7 +85,8 @@ def seeds() -> list[Any]:
         try:
             value = orjson.loads(data)
         except orjson.JSONDecodeError:
-            found.extend(orjson.loads(line) for line in data.splitlines())
+            lines = [orjson.loads(line) for line in data.splitlines()]
+            found.extend([*lines, lines] if path.stem in WHOLE else lines)
             continue
         if isinstance(value, dict):
             inner = value.get("simulations", value.get("samples"))
@@ -182,18 +199,20 @@ def check(content: bytes, path: Path, totals: Counter[str]) -> None:
     analyst = Analyst(Settings(transcripts=6, csv=True))
     tally = Tally()
     context = Context("fuzz", source.header)
-    for piece in _pieces(source):
-        before = tally.records
+    pieces = list(gathered(source.pieces()))
+    for piece in pieces:
+        before = tally.records + tally.skipped
         signal.setitimer(signal.ITIMER_REAL, DEADLINE)
         began = time.perf_counter()
         tally.merge(analyst.batch(str(path), context, [piece]), transcripts=1)
         totals["slowest record, ms"] = max(totals["slowest record, ms"], int(1000 * (time.perf_counter() - began)))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        assert tally.records > before, f"a piece disappeared: {piece.data[:200]!r}"
+        assert tally.records + tally.skipped > before, f"a piece disappeared: {piece.data[:200]!r}"
     assert tally.read + tally.failed == tally.records, "the counts do not add up"
-    if source.layout is Layout.LINES and "otel" not in tally.formats:
+    if source.layout is Layout.LINES:
         held = sum(1 for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
-        assert tally.records == held, f"{held} lines, {tally.records} records"
+        if len(pieces) == held:  # no session or trace was gathered from several lines
+            assert tally.records + tally.skipped == held, f"{held} lines, {tally.records} records"
     if not tally.scored and not tally.formats["bfcl"] and not tally.formats["seal"]:
         assert str(Label.PASS) not in tally.labels, "a pass without a verdict"
     totals["records"] += tally.records
@@ -237,8 +256,36 @@ def fuzz(count: int, seed: int, say: Callable[[str], None] = print) -> Counter[s
     return totals
 
 
+def attack(say: Callable[[str], None] = print) -> None:
+    """Diagnose the attacks of tests/attacks.py, and check time and memory."""
+    for name, (made, size) in RECORDS.items():
+        began = time.process_time()
+        tally = Analyst(Settings(transcripts=6, csv=True)).records([made(8 * size)])
+        assert sum(one.records for one, _ in tally) == 1
+        spent = time.process_time() - began
+        assert spent < ATTACK, f"{name} took {spent:.0f} s"
+        say(f"attack {name}: {spent:.1f} s")
+    limit = f"import resource, sys; resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))"
+    with tempfile.TemporaryDirectory() as folder:
+        bombs = files(Path(folder))
+        bombs["damaged"] = Path(folder) / "damaged.json"
+        bombs["damaged"].write_bytes(damaged(200_000))
+        for name, path in bombs.items():
+            code = f"{limit}; from seal.cli import main; sys.exit(main(['diagnose', {str(path)!r}]))"
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = after.ru_utime - before.ru_utime
+            assert done.returncode == 2, f"{name}: exit code {done.returncode}: {done.stderr}"
+            assert "bug in seal" not in done.stderr, done.stderr
+            assert spent < ATTACK, f"{name} took {spent:.0f} s"
+            say(f"bomb {name}: {path.stat().st_size >> 10} KiB, {spent:.1f} s")
+        say(f"largest process: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10} MiB")
+
+
 def main() -> int:
     """Run from the command line."""
+    attack()
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     totals = fuzz(count, seed)

@@ -11,18 +11,24 @@ How a turn gets its label:
 3. The verifier accepts it, or says nothing of the turn and accepts the whole episode: `pass`, whatever was repaired on
    the way.
 4. The verifier rejects it: the dominant label among its unrepaired signals.
-5. There is no reference: the dominant label among unrepaired signals that need none, else `undetermined`. Two signs
-   are read here only, where no verifier spoke: a call repeated without any change (`recovery_failure`: feedback was
-   there and nothing followed from it), and a turn that a limit cut off before its answer (`response_mismatch`).
+5. There is no reference: the dominant label among unrepaired signals that need none, else `undetermined`.
+
+A call repeated without any change is a sign whoever judges the turn (`recovery_failure`: feedback was there and nothing
+followed from it), and so is a turn that a limit cut off before its answer (`response_mismatch`).
+
+Every rule takes time linear in the calls of the turn: logs hold turns of tens of thousands of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from seal.taxonomy import Label, dominant
+from seal.trace import dumps
 from seal.types import (
     Diagnosis,
     FaultKind,
@@ -53,7 +59,7 @@ class _Call:
         return self.result is not None and self.result.fault is None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Evidence:
     """Everything about one turn."""
 
@@ -62,14 +68,50 @@ class _Evidence:
     calls: tuple[_Call, ...]
     limit: Finish | None = None
 
-    @property
+    @cached_property
     def readable(self) -> list[_Call]:
         return [c for c in self.calls if isinstance(c.call, ToolCall)]
 
-    @property
+    @cached_property
     def wanted(self) -> list[_Call]:
         """The readable calls, but none where no call was right: how they were made is no reason of that failure."""
         return [] if self.verdict.expects_calls is False else self.readable
+
+    @cached_property
+    def offered(self) -> frozenset[str]:
+        return frozenset(self.turn.tools)
+
+    @cached_property
+    def spellings(self) -> dict[str, str]:
+        """Tools on offer by their plain names."""
+        found: dict[str, str] = {}
+        for name in self.turn.tools:
+            found.setdefault(_plain_name(name), name)
+            found.setdefault(_plain_name(name.rsplit(".", 1)[-1]), name)
+        return found
+
+    @cached_property
+    def last_clean(self) -> dict[str, int]:
+        """By tool, the last step with a call that went well."""
+        return {item.call.name or "": item.step for item in self.readable if item.clean}
+
+    @cached_property
+    def last_fitting(self) -> dict[str, int]:
+        """By tool, the last step with a call that went well and fits the schema."""
+        return {c.call.name or "": c.step for c in self.readable if c.clean and c.result and not c.result.violations}
+
+    @cached_property
+    def last_clean_of_any(self) -> int:
+        return max(self.last_clean.values(), default=-1)
+
+    @cached_property
+    def last_clean_of_offered(self) -> int:
+        return max((step for name, step in self.last_clean.items() if name in self.offered), default=-1)
+
+    def cleaned_after(self, item: _Call) -> bool:
+        """Whether a later call of the same tool went well; of any tool if the name could not be read."""
+        name = item.call.name
+        return (self.last_clean_of_any if name is None else self.last_clean.get(name, -1)) > item.step
 
 
 def diagnose(trajectory: Trajectory) -> Diagnosis:
@@ -129,34 +171,21 @@ def _malformed(evidence: _Evidence) -> Iterator[Signal]:
     """Something that set out to be a call and cannot be read as one."""
     for item in evidence.calls:
         if isinstance(item.call, MalformedCall):
-            repaired = any(
-                later.clean and (item.call.name is None or later.call.name == item.call.name)
-                for later in evidence.readable
-                if later.step > item.step
-            )
+            repaired = evidence.cleaned_after(item)
             yield Signal(Label.INVALID_TOOL_CALL, item.call.reason, item.step, tool=item.call.name, repaired=repaired)
 
 
 def _not_offered(evidence: _Evidence) -> Iterator[Signal]:
     """A call to a tool that this turn does not offer."""
     for item in evidence.readable:
-        unknown = (
-            item.result is not None
-            and item.result.fault is not None
-            and (item.result.fault.kind is FaultKind.UNKNOWN_TOOL)
-        )
-        if unknown or item.call.name not in evidence.turn.tools:
-            repaired = any(
-                later.clean and later.call.name in evidence.turn.tools
-                for later in evidence.readable
-                if later.step > item.step
-            )
+        fault = item.result.fault if item.result is not None else None
+        if (fault is not None and fault.kind is FaultKind.UNKNOWN_TOOL) or item.call.name not in evidence.offered:
             yield Signal(
                 Label.INVALID_TOOL_CALL,
-                f"tool {item.call.name!r} is not offered{_nearly(item.call.name, evidence.turn.tools)}",
+                f"tool {item.call.name!r} is not offered{_nearly(item.call.name, evidence.spellings)}",
                 item.step,
                 tool=item.call.name,
-                repaired=repaired,
+                repaired=evidence.last_clean_of_offered > item.step,
             )
 
 
@@ -170,11 +199,7 @@ def _arguments(evidence: _Evidence) -> Iterator[Signal]:
             continue
         fault = item.result.fault
         refused = fault is not None and fault.kind is FaultKind.ARGUMENTS
-        repaired = any(
-            later.call.name == item.call.name and later.clean and later.result and not later.result.violations
-            for later in evidence.readable
-            if later.step > item.step
-        )
+        repaired = evidence.last_fitting.get(item.call.name or "", -1) > item.step
         for violation in item.result.violations:
             yield Signal(
                 Label.ARGUMENT_MISMATCH,
@@ -202,21 +227,31 @@ def _recovery(evidence: _Evidence) -> Iterator[Signal]:
         if fault is None:
             continue
         any_tool = evidence.verdict.passed is None or fault.kind is FaultKind.UNKNOWN_TOOL
-        repaired = any(
-            later.clean and (any_tool or later.call.name == item.call.name)
-            for later in evidence.readable
-            if later.step > item.step
-        )
+        repaired = evidence.last_clean_of_any > item.step if any_tool else evidence.cleaned_after(item)
         if repaired or item.step < last:
             yield Signal(Label.RECOVERY_FAILURE, fault.message, item.step, tool=item.call.name, repaired=repaired)
 
 
 def _state(evidence: _Evidence) -> Iterator[Signal]:
-    """The state differs from the reference's: by this turn's own calls, or because an earlier turn left it wrong."""
+    """The state differs from the reference's: by this turn's own calls, or because an earlier turn left it wrong.
+
+    A difference in an argument of a call that was made (`book.seats`) is a sign of its own, with tool and argument.
+    """
     verdict = evidence.verdict
     new = [d for d in verdict.differences if d not in verdict.inherited]
     if new and verdict.state_changed:
-        yield Signal(Label.STATE_MISMATCH, _places(new))
+        called = {item.call.name for item in evidence.readable}
+        rest: list[StateDifference] = []
+        for difference in new:
+            tool, _, argument = difference.place.rpartition(".")
+            if tool in called:
+                yield Signal(Label.STATE_MISMATCH, _places([difference]), tool=tool, argument=argument)
+            elif difference.place in called:
+                yield Signal(Label.STATE_MISMATCH, _places([difference]), tool=difference.place)
+            else:
+                rest.append(difference)
+        if rest:
+            yield Signal(Label.STATE_MISMATCH, _places(rest))
     elif verdict.differences and not new:
         yield Signal(Label.INSTANCE_MISMATCH, f"inherited from an earlier turn: {_places(verdict.differences)}")
 
@@ -234,13 +269,18 @@ def _missing(evidence: _Evidence) -> Iterator[Signal]:
             f"never called in this turn: {', '.join(verdict.missing_tools)}",
             tool=verdict.missing_tools[0],
         )
+    elif verdict.missing_calls:
+        yield Signal(Label.MISSING_TOOL_CALL, f"{verdict.missing_calls} call(s) too few: {verdict.detail}".rstrip(": "))
 
 
 def _response(evidence: _Evidence) -> Iterator[Signal]:
     """Information that the calls had to bring is missing."""
     if evidence.verdict.missing_observations and not evidence.verdict.passed:
         missing = evidence.verdict.missing_observations
-        yield Signal(Label.RESPONSE_MISMATCH, f"{len(missing)} needed observation(s) never obtained: {missing[0]}")
+        yield Signal(
+            Label.RESPONSE_MISMATCH,
+            f"{len(missing)} needed piece(s) of information missing: {missing[0]}",
+        )
 
 
 def _spurious(evidence: _Evidence) -> Iterator[Signal]:
@@ -251,17 +291,13 @@ def _spurious(evidence: _Evidence) -> Iterator[Signal]:
 
 
 def _loop(evidence: _Evidence) -> Iterator[Signal]:
-    """Without a verdict: one call again and again, with the same arguments and the same answer each time."""
-    if evidence.verdict.passed is not None:
-        return
-    runs: list[list[_Call]] = []
-    for item in evidence.wanted:
-        before = next((run for run in runs if _same(run[-1], item)), None)
-        if before is None:
-            runs.append([item])
-        else:
-            before.append(item)
-    for run in runs:
+    """One call again and again, with the same arguments and the same answer each time."""
+    runs: dict[tuple[str, bytes, str], list[_Call]] = defaultdict(list)
+    if len(evidence.wanted) >= _FAILING_LOOP:
+        for item in evidence.wanted:
+            if isinstance(item.call, ToolCall) and item.result is not None:
+                runs[item.call.name, dumps(item.call.arguments), item.result.raw].append(item)
+    for run in runs.values():
         failing = run[0].result is not None and run[0].result.fault is not None
         if len(run) >= (_FAILING_LOOP if failing else _LOOP):
             what = "failed" if failing else "was answered"
@@ -270,13 +306,13 @@ def _loop(evidence: _Evidence) -> Iterator[Signal]:
                 f"the same call {what} in the same way {len(run)} times",
                 run[-1].step,
                 tool=run[0].call.name,
-                repaired=any(later.clean for later in evidence.readable if later.step > run[-1].step),
+                repaired=evidence.last_clean_of_any > run[-1].step,
             )
 
 
 def _cut_off(evidence: _Evidence) -> Iterator[Signal]:
-    """Without a verdict: the turn ran into a limit before it was answered."""
-    if evidence.limit is not None and evidence.verdict.passed is None:
+    """The turn ran into a limit before it was answered."""
+    if evidence.limit is not None and not evidence.verdict.passed:
         limit = evidence.limit.replace("_", " ")
         yield Signal(Label.RESPONSE_MISMATCH, f"no final answer: the turn ran into the {limit}")
 
@@ -301,24 +337,10 @@ _FAILING_LOOP = 2
 _NOT_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
-def _same(first: _Call, second: _Call) -> bool:
-    return (
-        isinstance(first.call, ToolCall)
-        and isinstance(second.call, ToolCall)
-        and (first.call.name, first.call.arguments) == (second.call.name, second.call.arguments)
-        and first.result is not None
-        and second.result is not None
-        and first.result.raw == second.result.raw
-    )
-
-
-def _nearly(name: str | None, offered: Sequence[str]) -> str:
+def _nearly(name: str | None, offered: Mapping[str, str]) -> str:
     """Say which tool on offer has the same name but for its spelling (`functions.get-weather`)."""
     plain = _plain_name(name or "")
-    for other in offered:
-        if plain and plain in (_plain_name(other), _plain_name(other.rsplit(".", 1)[-1])):
-            return f" (but {other!r} is)"
-    return ""
+    return f" (but {offered[plain]!r} is)" if plain and plain in offered else ""
 
 
 def _plain_name(name: str) -> str:

@@ -49,7 +49,11 @@ def violations(spec: ToolSpec, arguments: Mapping[str, Any]) -> tuple[Violation,
     Raises:
         DataError: If `spec.parameters` is not a JSON Schema.
     """
-    validator = _validator(spec)
+    return check(compiled(spec), arguments)
+
+
+def check(validator: js.Validator, arguments: Mapping[str, Any]) -> tuple[Violation, ...]:
+    """The same for a schema that has been compiled before."""
     plain = dict(arguments)
     try:
         errors = list(validator.iter_errors(plain))
@@ -61,7 +65,12 @@ def violations(spec: ToolSpec, arguments: Mapping[str, Any]) -> tuple[Violation,
     return tuple(found)
 
 
-def _validator(spec: ToolSpec) -> js.Validator:
+def compiled(spec: ToolSpec) -> js.Validator:
+    """The validator of a tool's arguments, for those who check many calls.
+
+    Raises:
+        DataError: If `spec.parameters` is not a JSON Schema.
+    """
     try:
         text = orjson.dumps(spec.parameters, default=_plain, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:

@@ -16,10 +16,12 @@ import json
 import math
 import os
 import re
+import shutil
 import time
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -218,20 +220,24 @@ class Traced:
 
 
 class LineWriter:
-    """Appends JSON lines to a file, each in one write; it is whole after every call, and nobody else writes it."""
+    """Appends JSON lines to a file, each in one write; it is whole after every call, and nobody else writes it.
+
+    What is no regular file (a device, a pipe) is written through: nothing in it can be cut off.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open for appending; a torn last line of a killed process is cut off.
 
         Raises:
-            StorageError: If the file cannot be written, is no regular file, or another process writes it.
+            StorageError: If the file cannot be written, or another process writes it.
         """
         self.path = path
         with writing(path):
-            if path.exists() and not path.is_file():
-                raise StorageError(f"cannot write {path}: it is no regular file; choose another path")
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab", buffering=0)
+            self._regular = path.is_file() or not path.exists()
+            self._file = path.open("ab" if self._regular else "wb", buffering=0)
+            if not self._regular:
+                return
             if not _locked(self._file):
                 self._file.close()
                 raise StorageError(
@@ -254,7 +260,8 @@ class LineWriter:
                 while block:
                     block = block[self._file.write(block) :]
         except StorageError:
-            os.truncate(self.path, start)
+            if self._regular:
+                os.truncate(self.path, start)
             raise
 
     def close(self) -> None:
@@ -321,20 +328,41 @@ def truncate_lines(path: Path, keep: int) -> None:
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace a file in one step: it holds either the old content or the new, whatever happens.
 
+    A symbolic link stays one, and the file behind it is replaced. What is no regular file (a device, a pipe) is written
+    through.
+
     Raises:
         StorageError: If it cannot be written; the old file is intact.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """The same for content that is made piece by piece: the file is replaced when the block is left without an error.
+
+    Raises:
+        StorageError: If it cannot be written; the old file is intact.
+    """
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             with temporary.open("wb") as file:
                 _locked(file)  # a sign of life: see `_sweep`
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-                temporary.replace(path)
+                if target.exists():
+                    shutil.copymode(target, temporary)
+                temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -237,6 +237,7 @@ class TurnVerdict:
         state_changed: Whether the policy's calls changed the state during this turn.
         missing_observations: Reference observations that the policy never obtained, shortened.
         missing_tools: Names of reference tools that the turn did not call, with multiplicity.
+        missing_calls: Further calls that are missing, where the verifier says how many and not which.
         detail: One line in words.
     """
 
@@ -248,6 +249,7 @@ class TurnVerdict:
     state_changed: bool = False
     missing_observations: tuple[str, ...] = ()
     missing_tools: tuple[str, ...] = ()
+    missing_calls: int = 0
     detail: str = ""
 
 

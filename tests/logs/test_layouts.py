@@ -75,7 +75,7 @@ def test_what_is_no_log(tmp_path: Path, content: bytes) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="no such file"):
         diagnose(tmp_path / "nothing.jsonl")
-    with pytest.raises(DataError, match="folder"):
+    with pytest.raises(DataError, match="folder without logs"):
         diagnose(tmp_path)
 
 
@@ -122,7 +122,9 @@ def test_a_damaged_gzip(tmp_path: Path, lines: Any) -> None:
 def test_layouts(tmp_path: Path, content: bytes, layout: Layout) -> None:
     path = tmp_path / "log"
     path.write_bytes(content)
-    assert open_source(path).layout is layout
+    source = open_source(path)
+    source.close()
+    assert source.layout is layout
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 2**20])

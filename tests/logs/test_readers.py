@@ -54,12 +54,12 @@ EXPECTED = {
     "tau_v1.json": [
         ("2", "0", "0", "pass", ""),
         ("133", "1", "0", "missing_tool_call", "cancel_order"),
-        ("224", "2", "0", "state_mismatch", ""),
+        ("224", "2", "0", "state_mismatch", "cancel_order"),
         ("224", "2", "1", "undetermined", ""),
         ("339", "3", "0", "response_mismatch", ""),
     ],
     "tau2_results.json": [
-        ("87", "[data]roaming", "0", "state_mismatch", ""),
+        ("87", "[data]roaming", "0", "state_mismatch", "enable_roaming"),
         ("183", "refuel", "0", "response_mismatch", ""),
         ("258", "refuel", "0", "pass", ""),
         ("374", "refuel", "0", "response_mismatch", ""),
@@ -82,27 +82,110 @@ EXPECTED = {
     "sharegpt.json": [
         ("2", "", "0", "undetermined", ""),
         ("2", "", "1", "argument_mismatch", "lend_book"),
-        ("40", "", "0", "invalid_tool_call", "find_book"),
+        ("40", "", "0", "undetermined", ""),
     ],
     "toolbench.json": [("1", "toolbench", "0", "undetermined", "")],
     "otel.jsonl": [("2", "t1", "0", "argument_mismatch", "lend_book")],
     "bfcl_score.json": [
         ("2", "simple_python_3", "0", "argument_mismatch", "lend"),
         ("3", "irrelevance_7", "0", "spurious_tool_call", ""),
-        ("4", "simple_python_5", "0", "state_mismatch", ""),
+        ("4", "simple_python_5", "0", "argument_mismatch", "lend"),
+    ],
+    "claude_code.jsonl": [
+        ("1", "lib-1", "0", "recovery_failure", "Bash"),
+        ("1", "lib-1", "1", "undetermined", ""),
+    ],
+    "codex.jsonl": [
+        ("1", "cat-9", "0", "undetermined", ""),
+        ("1", "cat-9", "1", "invalid_tool_call", "shell"),
+    ],
+    "responses.json": [
+        ("1", "resp_7", "0", "argument_mismatch", "lend"),
+    ],
+    "anthropic.json": [
+        ("1", "", "0", "undetermined", ""),
+    ],
+    "gemini.json": [
+        ("1", "", "0", "recovery_failure", "lend"),
+    ],
+    "atif.json": [
+        ("1", "shelf-3", "0", "argument_mismatch", "lend"),
+    ],
+    "swe_agent.traj": [
+        ("1", "swe_agent", "0", "recovery_failure", "open"),
+    ],
+    "mini_swe_agent.json": [
+        ("1", "mini_swe_agent", "0", "undetermined", ""),
+    ],
+    "openhands.jsonl": [
+        ("1", "shelf-1", "0", "recovery_failure", "execute_bash"),
+        ("2", "shelf-2", "0", "undetermined", ""),
+    ],
+    "openinference.jsonl": [
+        ("1", "0xa", "0", "argument_mismatch", "lend"),
+        ("2", "0xb", "0", "recovery_failure", "find"),
+    ],
+    "otel_silent.jsonl": [
+        ("1", "0x9", "0", "recovery_failure", "lend"),
+    ],
+    "langsmith.json": [
+        ("2", "r1", "0", "recovery_failure", "lend"),
+    ],
+    "langchain.json": [
+        ("1", "", "0", "invalid_tool_call", "lend"),
+    ],
+    "agentdojo.json": [
+        ("1", "user_task_1", "0", "recovery_failure", "lend"),
+    ],
+    "harbor_export.jsonl": [
+        ("1", "lending__1", "0", "invalid_tool_call", "lent"),
+        ("1", "lending__1", "1", "undetermined", ""),
+        ("2", "lending__2", "0", "pass", ""),
+    ],
+    "tau2_simulation.json": [
+        ("1", "refuel", "0", "state_mismatch", "refuel_data"),
+    ],
+    "verifiers_strings.jsonl": [
+        ("1", "4", "0", "recovery_failure", "lend"),
+    ],
+    "toolbench_by_query.json": [
+        ("1", "77", "0", "argument_mismatch", "lend"),
+        ("1", "78", "0", "undetermined", ""),
+    ],
+    "bfcl_2024.json": [
+        ("2", "simple_2", "0", "state_mismatch", ""),
+        ("3", "simple_3", "0", "argument_mismatch", "library.lend"),
+    ],
+    "bfcl_v4.json": [
+        ("1", "web_search_base_1", "0", "recovery_failure", "search"),
+    ],
+    "whowhen.json": [
+        ("1", "q1", "0", "recovery_failure", "code"),
     ],
     "bfcl_result_with_log.json": [("1", "multi_turn_base_9999", "0", "recovery_failure", "cd")],
 }
 
 FORMATS = {
     "openai": ("openai_chat.jsonl", "openai_legacy.json"),
-    "tau": ("tau_v1.json", "tau2_results.json"),
+    "tau": ("tau_v1.json", "tau2_results.json", "tau2_simulation.json"),
     "inspect": ("inspect.json",),
-    "verifiers": ("verifiers_results.jsonl", "verifiers_traces.jsonl"),
-    "sharegpt": ("sharegpt.json",),
-    "toolbench": ("toolbench.json",),
-    "otel": ("otel.jsonl",),
-    "bfcl": ("bfcl_result.json", "bfcl_result_with_log.json", "bfcl_score.json"),
+    "verifiers": ("verifiers_results.jsonl", "verifiers_traces.jsonl", "verifiers_strings.jsonl"),
+    "sharegpt": ("sharegpt.json", "harbor_export.jsonl"),
+    "toolbench": ("toolbench.json", "toolbench_by_query.json"),
+    "otel": ("otel.jsonl", "openinference.jsonl", "otel_silent.jsonl"),
+    "bfcl": ("bfcl_result.json", "bfcl_result_with_log.json", "bfcl_score.json", "bfcl_2024.json", "bfcl_v4.json"),
+    "claude-code": ("claude_code.jsonl",),
+    "codex": ("codex.jsonl",),
+    "responses": ("responses.json",),
+    "anthropic": ("anthropic.json",),
+    "gemini": ("gemini.json",),
+    "atif": ("atif.json",),
+    "swe-agent": ("swe_agent.traj", "mini_swe_agent.json"),
+    "openhands": ("openhands.jsonl",),
+    "langsmith": ("langsmith.json",),
+    "langchain": ("langchain.json",),
+    "agentdojo": ("agentdojo.json",),
+    "who&when": ("whowhen.json",),
 }
 
 

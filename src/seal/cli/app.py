@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from cyclopts import App, Parameter
@@ -55,8 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code; see `seal.cli.exits`.
     """
+    # `-` alone is standard input, and to the parser an option without a name; as a path, `./-` is the same.
+    given = sys.argv[1:] if arguments is None else arguments
+    words = ["./-" if word == "-" else word for word in given]
     return guarded(
         lambda: build()(
-            arguments, exit_on_error=False, print_error=False, result_action="return_value", help_on_error=False
+            words, exit_on_error=False, print_error=False, result_action="return_value", help_on_error=False
         )
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seal.cli.exits import BAD_INPUT, NO, OK
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import result, stderr, tracked
-from seal.errors import ConfigError, MissingError
+from seal.cli.targets import check_outputs
+from seal.errors import ConfigError
 
 if TYPE_CHECKING:
     from seal.logs import Outcome, Settings
@@ -31,14 +33,16 @@ def diagnose(
     fail_on: Repeated = (),
     against: Path | None = None,
     workers: int | None = None,
+    reward: str | None = None,
+    threshold: float | None = None,
 ) -> int:
     """Say why agents fail, from logs that you have: labels by turn, what costs most, what to fix first.
 
-    Reads OpenAI chat messages, BFCL results and scores, tau-bench, Inspect, verifiers, ShareGPT, ToolBench,
-    OpenTelemetry and SEAL traces; the content tells which. Exit code 1 if a --fail-on holds, 2 if nothing can be read.
+    Reads what agents, benchmarks, servers and tracers write; the content tells the format (see docs/diagnose.md). Exit
+    code 1 if a --fail-on holds, 2 if nothing can be read.
 
     Args:
-        files: Logs; JSON, JSON Lines (also gzipped) or .eval.
+        files: Logs, folders, patterns, or - for standard input; JSON, JSON Lines (also gzipped, UTF-16) or .eval.
         tools: Schema file for logs that hold none.
         env: Environment whose tools stand in for logs that hold none; as in `seal env list`, or path/to/file.py:object.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
@@ -50,6 +54,8 @@ def diagnose(
         fail_on: Condition for exit code 1, such as 'invalid_tool_call>5%'; may be repeated.
         against: An earlier log to compare with.
         workers: Processes; by default what the size asks for.
+        reward: Where records hold their reward, such as evaluation.utility, if not where their format has it.
+        threshold: The lowest reward of a success; 1 unless given.
     """
     from seal.logs.gate import condition  # noqa: PLC0415 -- not for --help
 
@@ -62,14 +68,15 @@ def diagnose(
     if option and env is None:
         raise ConfigError("--option belongs to --env")
     conditions = [condition(text) for text in fail_on]
-    missing = next((path for path in (*files, *([against] if against else [])) if not path.exists()), None)
-    if missing is not None:
-        raise MissingError(f"no such file: {missing}; give the path of a log, such as results.json or traces.jsonl")
 
     from seal.cli.diagnosis import show, show_change  # noqa: PLC0415
     from seal.logs import Settings, read_tools  # noqa: PLC0415
     from seal.logs.compare import compare  # noqa: PLC0415
+    from seal.logs.inputs import expand  # noqa: PLC0415
 
+    named = tuple(expand(files))
+    before = tuple(expand([against])) if against is not None else ()
+    check_outputs({"--csv": csv, "--html": html}, (*named, *before, *([tools] if tools is not None else [])))
     specs = read_tools(tools) if tools is not None else None
     if env is not None:
         from seal.cli.environments import build, every_tool, parse_options  # noqa: PLC0415
@@ -80,15 +87,18 @@ def diagnose(
         dialect=dialect,
         transcripts=transcripts if html is not None else 0,
         csv=csv is not None,
+        reward=reward,
+        threshold=threshold,
     )
     with result(as_json=json) as answer:
-        outcome = _run(files, settings, workers, csv)
+        outcome = _run(named, settings, workers, csv)
         report = outcome.report
         answer.data = report.to_json()
         if not json:
             answer.say(*show(report))
         if against is not None:
-            change = compare(_run((against,), Settings(settings.tools, dialect), workers, None).report, report)
+            plain = replace(settings, transcripts=0, csv=False)
+            change = compare(_run(before, plain, workers, None).report, report)
             answer.data["against"] = change.to_json()
             if not json:
                 answer.say(*show_change(change))
@@ -108,17 +118,19 @@ def diagnose(
 def _run(files: tuple[Path, ...], settings: Settings, workers: int | None, csv: Path | None) -> Outcome:
     from seal.logs import diagnose_files  # noqa: PLC0415 -- not for --help
     from seal.logs.rows import header  # noqa: PLC0415
-    from seal.trace import writing  # noqa: PLC0415
+    from seal.trace import replacing  # noqa: PLC0415
 
     with ExitStack() as stack:
         bar = stack.enter_context(tracked("reading, KiB", None))
         on_rows: Callable[[str], object] | None = None
         if csv is not None:
-            stack.enter_context(writing(csv))
-            csv.parent.mkdir(parents=True, exist_ok=True)
-            rows = stack.enter_context(csv.open("w", encoding="utf-8", errors="replace", newline=""))
-            rows.write(header())
-            on_rows = rows.write
+            rows = stack.enter_context(replacing(csv))
+
+            def write(text: str) -> None:
+                rows.write(text.encode("utf-8", errors="replace"))
+
+            write(header())
+            on_rows = write
         return diagnose_files(
             files,
             settings,

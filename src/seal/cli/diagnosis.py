@@ -10,20 +10,30 @@ from rich.text import Text
 
 from seal.cli.output import clean, label_style, label_table, rate
 from seal.logs.compare import Change, Comparison
-from seal.logs.report import FailureMode, Report
+from seal.logs.findings import FailureMode, Unscored
+from seal.logs.report import Report
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS
 
 _NAMES = 5
+_CAUSES = 5
 _NEUTRAL = {str(label) for label in SUCCESS | OUTSIDE_PROFILE}
 
 
 def show(report: Report) -> Iterator[Any]:
     """The summary, block by block."""
+    urgent, warnings = _urgent(report)
+    if urgent:
+        yield Text(f"! {clean(urgent)}", style="bold red")
     yield _headline(report)
-    for text in report.warnings:
+    for line in _outcomes(report):
+        yield Text(clean(line))
+    for text in warnings:
         yield Text(f"! {clean(text)}", style="yellow")
     if report.failed:
         yield _failed(report)
+    if report.causes:
+        yield Text()
+        yield from _causes(report)
     if report.turns:
         yield Text()
         yield label_table(report.labels)
@@ -32,6 +42,13 @@ def show(report: Report) -> Iterator[Any]:
             yield from _mode(number, mode)
         yield from _tables(report)
         yield from _cues(report)
+
+
+def _urgent(report: Report) -> tuple[str, tuple[str, ...]]:
+    """What has to be read before the numbers, and the other warnings."""
+    if report.warnings and "dialect that is not known" in report.warnings[0]:
+        return report.warnings[0], report.warnings[1:]
+    return "", report.warnings
 
 
 def _headline(report: Report) -> Text:
@@ -45,6 +62,41 @@ def _headline(report: Report) -> Text:
     if calls["malformed"]:
         text.append(f" ({calls['malformed']} unreadable, {calls['repairable']} of them repairable)")
     return text
+
+
+def _outcomes(report: Report) -> Iterator[str]:
+    """How the episodes divide into scored and unscored ones, and the rewards where they are more than 0 and 1."""
+    unscored = report.trajectories - report.scored
+    if report.unscored:
+        parts = [f"{report.scored} scored", *(_trouble(item) for item in report.unscored)]
+        rest = unscored - sum(item.episodes for item in report.unscored)
+        parts += [f"{rest} without a verdict"] if rest else []
+        what = "records" if report.trajectories == report.records else "episodes"
+        yield f"{report.trajectories} {what} = {' + '.join(parts)}"
+    elif report.scored and unscored:
+        yield f"{report.trajectories} episodes = {report.scored} scored + {unscored} without a verdict"
+    mean = report.mean_reward
+    if mean is not None and mean != report.success_rate and report.reward_range is not None:
+        low, high = report.reward_range
+        yield f"mean reward {mean:.3g} ({low:g} to {high:g})"
+
+
+def _trouble(item: Unscored) -> str:
+    plural = item.kind if item.episodes == 1 or item.kind.endswith("s") else f"{item.kind}s"
+    return f"{item.episodes} {plural} ({_line(item.message, 100)})" if item.message else f"{item.episodes} {plural}"
+
+
+def _causes(report: Report) -> Iterator[Any]:
+    yield Text(f"Why {report.lost} of {report.scored} scored episodes failed, one cause each:", style="dim")
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for cause in report.causes[:_CAUSES]:
+        style = label_style(str(cause.label)) if cause.label is not None else "dim"
+        table.add_row(Text(f"  {cause.episodes}"), rate(cause.share), Text(clean(_line(cause.title, 90)), style=style))
+    if len(report.causes) > _CAUSES:
+        rest = sum(cause.episodes for cause in report.causes[_CAUSES:])
+        more = f"{len(report.causes) - _CAUSES} other causes (--json lists them)"
+        table.add_row(f"  {rest}", rate(rest / max(1, report.lost)), Text(more, style="dim"))
+    yield table
 
 
 def _failed(report: Report) -> Text:

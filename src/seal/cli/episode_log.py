@@ -76,11 +76,9 @@ class EpisodeLog:
             ConfigError: If the file holds another evaluation.
             StorageError: If it cannot be read, or another process is writing it.
         """
-        if self.out is None or not self.out.exists():
+        if self.out is None or not self.out.is_file():  # a pipe or a device is written through, never gone on with
             return
-        if self.out.is_dir():
-            raise ConfigError(f"--out needs a file, and {self.out} is a directory")
-        if self.out.is_file() and self.out.stat().st_size:  # before it is opened, which cuts off a torn last line
+        if self.out.stat().st_size:  # before it is opened, which cuts off a torn last line
             self._check(read_json(self._beside) if self._beside.exists() else None)
         self._writer = LineWriter(self.out)  # locked before it is read: nobody else adds what this one does not know of
         for traced in read_traces(self.out):
@@ -97,8 +95,10 @@ class EpisodeLog:
             StorageError: If the file cannot be written, or another process is writing it.
         """
         if self.out is not None:
+            through = self.out.exists() and not self.out.is_file()
             self._writer = self._writer or LineWriter(self.out)
-            write_json(self._beside, self.settings)
+            if not through:
+                write_json(self._beside, self.settings)
 
     @property
     def _beside(self) -> Path:

@@ -17,11 +17,12 @@ from seal.cli.episode_log import EpisodeLog, Refusals
 from seal.cli.exits import NO, OK, prompt_interrupt, resumable
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, label_table, rate, result, success_table, tracked
+from seal.cli.targets import check_outputs
 from seal.errors import ConfigError
 from seal.types import Diagnosis, Trajectory
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
     *,
     model: str,
     env: str | None = None,
@@ -58,6 +59,7 @@ def evaluate(
         raise ConfigError(f"--samples must be at least 1, got {samples}")
     if not 0 <= temperature < math.inf:
         raise ConfigError(f"--temperature must not be negative, and be a finite number; got {temperature}")
+    check_outputs({"--out": out}, [Path(text) for text in (model, interface) if text is not None])
     began = perf_counter()
     from seal.cli.policies import policy_for  # noqa: PLC0415 -- not for --help
 

@@ -7,7 +7,29 @@ from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from seal.errors import DataError
-from seal.logs.readers import bfcl, inspect, openai_chat, otel, seal_trace, sharegpt, tau, toolbench, verifiers
+from seal.logs.readers import (
+    agentdojo,
+    anthropic,
+    atif,
+    bfcl,
+    claude_code,
+    codex,
+    gemini,
+    inspect,
+    langchain,
+    langsmith,
+    openai_chat,
+    openhands,
+    otel,
+    responses,
+    seal_trace,
+    sharegpt,
+    shell_agents,
+    tau,
+    toolbench,
+    verifiers,
+    whowhen,
+)
 from seal.logs.record import Context, Log
 from seal.types import Trajectory
 
@@ -31,7 +53,29 @@ class Reader(Protocol):
         ...
 
 
-_ORDER = (seal_trace, toolbench, otel, tau, inspect, verifiers, sharegpt, bfcl, openai_chat)
+_ORDER = (
+    seal_trace,
+    toolbench,
+    claude_code,
+    codex,
+    otel,
+    tau,
+    inspect,
+    agentdojo,
+    whowhen,
+    openhands,
+    shell_agents,
+    atif,
+    langsmith,
+    langchain,
+    gemini,
+    responses,
+    verifiers,
+    sharegpt,
+    bfcl,
+    anthropic,
+    openai_chat,
+)
 
 READERS = MappingProxyType({module.NAME: cast(Reader, module) for module in _ORDER})
 """Readers by name. The order matters: what is more telling comes first, bare chat messages last."""

@@ -6,7 +6,7 @@ model left out is a difference, even though nothing that the model sent is wrong
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,34 @@ from seal.types import StateDifference, ToolCall, Turn, TurnVerdict
 from seal.verify import shorten
 
 _READS = ("get", "find", "search", "list", "read", "show", "fetch", "lookup", "look", "check", "view", "query",
-          "calculate", "think", "count", "describe")  # fmt: skip
+          "calculate", "think", "count", "describe", "transfer_to_human")  # fmt: skip
+_MOST = 100_000
+"""Reference calls times actual calls that are compared."""
+_LEAVING = re.compile(r"\bbye\b|take care|(?:get back|reach out) (?:to you|again)", re.IGNORECASE)
+_THANKS = re.compile(
+    r"\bthank|\bappreciate|that'?s all|nothing else|have a (?:nice|good|great|wonderful)", re.IGNORECASE
+)
+_ASKING = re.compile(r"\?|\bplease\b", re.IGNORECASE)
+_REQUEST = re.compile(
+    r"\b(?:can you|could you|would you|want|need|i'd like|like to|proceed|go ahead|confirm|yes|use|id is)\b",
+    re.IGNORECASE,
+)
+_STOP = re.compile(r"\s*###\w+###")
+
+
+def takes_leave(text: str) -> bool:
+    """Whether a user's message asks for nothing and only ends the conversation."""
+    head = text[:2000]
+    if _STOP.match(head):
+        return True
+    if _ASKING.search(head) is not None:
+        return False
+    return _LEAVING.search(head) is not None or (_THANKS.search(head) is not None and _REQUEST.search(head) is None)
+
+
+def changes_state(tool: str) -> bool:
+    """Whether a tool changes something, as far as its name tells."""
+    return not tool.lower().startswith(_READS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +77,30 @@ class Comparison:
 
 
 def compare(actions: Sequence[Action], turns: Sequence[Turn]) -> Comparison:
-    """Match reference calls with the calls of all turns, as multisets of (name, arguments)."""
+    """Match reference calls with the calls of all turns that went well, as multisets of (name, arguments)."""
     open_calls = [
-        (turn.index, call)
+        _Made(turn.index, call.name, {key: _plain(value) for key, value in call.arguments.items()})
         for turn in turns
         for step in turn.steps
-        for call in step.generation.calls
-        if isinstance(call, ToolCall)
+        for call, result in zip(step.generation.calls, step.results, strict=True)
+        if isinstance(call, ToolCall) and (result is None or result.fault is None)  # an error changes nothing
     ]
-    left = list(actions)
+    if len(actions) * len(open_calls) > _MOST:
+        return Comparison((), (), ())
+    left = [_Wanted(a.name, {k: _plain(v) for k, v in a.arguments.items()}, a.compare) for a in actions]
     for exact in (True, False):
-        left = [action for action in left if not _take(action, open_calls, exact=exact)]
+        left = [wanted for wanted in left if not _take(wanted, open_calls, exact=exact)]
     mismatches: list[Mismatch] = []
     missing: list[str] = []
-    for action in left:
-        same_tool = [item for item in open_calls if item[1].name == action.name]
+    for wanted in left:
+        same_tool = [made for made in open_calls if made.name == wanted.name]
         if not same_tool:
-            missing.append(action.name)
+            missing.append(wanted.name)
             continue
-        nearest = min(same_tool, key=lambda item: len(_differences(action, item[1])))
-        open_calls.remove(nearest)
-        mismatches.append(Mismatch(nearest[0], _differences(action, nearest[1])))
-    allowed = Counter(action.name for action in actions)
-    extra = tuple(
-        (turn, call.name)
-        for turn, call in open_calls
-        if call.name in allowed or not call.name.lower().startswith(_READS)
-    )
+        nearest = min(same_tool, key=lambda made: len(wanted.differing(made)))
+        open_calls = [made for made in open_calls if made is not nearest]
+        mismatches.append(Mismatch(nearest.turn, _differences(wanted, nearest)))
+    extra = tuple((made.turn, made.name) for made in open_calls if changes_state(made.name))
     return Comparison(tuple(mismatches), tuple(missing), extra)
 
 
@@ -85,11 +109,10 @@ def blame(log: Log, gold: Gold, turns: Sequence[Turn]) -> dict[int, TurnVerdict]
 
     Returns:
         Verdicts by turn; empty if the reference explains nothing. What is missing is charged to the last turn that
-        acted (to the last turn, if none did): the episode ended without it.
+        acted, else to the last in which the user wanted something: the episode ended without it.
     """
     found = compare(gold.actions, turns)
-    acting = [turn.index for turn in turns if any(step.generation.calls for step in turn.steps)]
-    last = acting[-1] if acting else len(turns) - 1
+    last = _responsible(turns)
     differences: dict[int, list[StateDifference]] = {}
     for mismatch in found.mismatches:
         differences.setdefault(mismatch.turn, []).extend(mismatch.differences)
@@ -123,31 +146,59 @@ def blame(log: Log, gold: Gold, turns: Sequence[Turn]) -> dict[int, TurnVerdict]
     return verdicts
 
 
-def _take(action: Action, calls: list[tuple[int, ToolCall]], *, exact: bool) -> bool:
-    for item in calls:
-        call = item[1]
-        if call.name != action.name or _differences(action, call):
+def _responsible(turns: Sequence[Turn]) -> int:
+    """The turn that an omission of the episode is charged to: never one in which the user only takes leave."""
+    acting = [turn.index for turn in turns if any(step.generation.calls for step in turn.steps)]
+    if acting:
+        return acting[-1]
+    asking = [turn.index for turn in turns if not takes_leave(turn.user)]
+    return asking[-1] if asking else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call that was made, with what does not matter taken out of its arguments."""
+
+    turn: int
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A reference call, likewise."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    compare: tuple[str, ...] | None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        return self.compare if self.compare is not None else tuple(self.arguments)
+
+    def differing(self, made: _Made) -> list[str]:
+        return [key for key in self.keys if self.arguments.get(key) != made.arguments.get(key)]
+
+
+def _take(wanted: _Wanted, calls: list[_Made], *, exact: bool) -> bool:
+    for at, made in enumerate(calls):
+        if made.name != wanted.name or wanted.differing(made):
             continue
-        if exact and action.compare is None and set(_present(call.arguments)) - set(action.arguments):
+        present = {key for key, value in made.arguments.items() if value is not None}
+        if exact and wanted.compare is None and present - set(wanted.arguments):
             continue
-        calls.remove(item)
+        del calls[at]
         return True
     return False
 
 
-def _differences(action: Action, call: ToolCall) -> tuple[StateDifference, ...]:
-    keys = action.compare if action.compare is not None else tuple(action.arguments)
+def _differences(wanted: _Wanted, made: _Made) -> tuple[StateDifference, ...]:
     found = []
-    for key in keys:
-        wanted, got = _plain(action.arguments.get(key)), _plain(call.arguments.get(key))
-        if wanted != got:
-            there = shorten(got) if got is not None else "<absent>"
-            found.append(StateDifference(f"{action.name}.{key}", there, shorten(wanted)))
+    for key in wanted.differing(made):
+        got = made.arguments.get(key)
+        there = shorten(got) if got is not None else "<absent>"
+        found.append(StateDifference(f"{wanted.name}.{key}", there, shorten(wanted.arguments.get(key))))
     return tuple(found)
-
-
-def _present(arguments: Mapping[str, Any]) -> list[str]:
-    return [key for key, value in arguments.items() if value is not None]
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from seal.errors import Failure
-from seal.types import FaultKind, Finish, StateDifference, ToolSpec, TurnVerdict
+from seal.types import FaultKind, Finish, StateDifference, ToolSpec, TurnVerdict, Violation
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -91,6 +91,19 @@ class Gold:
 
 
 @dataclass(frozen=True, slots=True)
+class Objection:
+    """What the log's own checker holds against a call of the last turn.
+
+    Attributes:
+        violation: The constraint that is broken; its path begins with the argument.
+        tool: The tool called; None for the last call.
+    """
+
+    violation: Violation
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """One logged episode.
 
@@ -108,6 +121,8 @@ class Log:
         failure: Set when environment or infrastructure failed: the episode is unscored.
         gold: The reference, if the file holds one.
         verdicts: A verdict by turn, where the file holds one.
+        objections: What the file's own checker says about calls of the last turn.
+        note: What the reader of the results should know about such records, in words.
     """
 
     id: str
@@ -123,6 +138,8 @@ class Log:
     failure: Failure | None = None
     gold: Gold | None = None
     verdicts: tuple[TurnVerdict, ...] | None = None
+    objections: tuple[Objection, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

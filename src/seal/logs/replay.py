@@ -7,17 +7,57 @@ rollout drives a policy that repeats the log, so the evidence is recorded exactl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from seal.envs import make
 from seal.errors import ConfigError, DataError, MissingError
 from seal.rollout import Episode, rollout
 from seal.task import Conversation, Environment
-from seal.types import Generation, Trajectory
+from seal.types import Generation, MalformedCall, Step, ToolCall, Trajectory, TurnVerdict, Verdict
 
 MISSING = (
     "BFCL is not installed here, so its files are labelled without verdicts; run `seal env setup bfcl` once and repeat"
 )
 UNKNOWN = "some BFCL tasks are not among the multi-turn tasks of our release and are labelled without our own verdict"
+
+
+CONFLICT = (
+    "CONFLICT: our BFCL environment accepts what the score file says is wrong (or the other way round); the file wins, "
+    "and no turn of these episodes has a verdict of its own"
+)
+_NOTHING_RAN = "another call of this step cannot be read, so that nothing in the step is executed"
+
+
+def as_decoded(logged: Trajectory) -> Trajectory:
+    """The episode as the official decoder takes it: a step with one call that cannot be read runs nothing."""
+    return replace(
+        logged,
+        turns=tuple(replace(turn, steps=tuple(_decoded(step) for step in turn.steps)) for turn in logged.turns),
+    )
+
+
+def _decoded(step: Step) -> Step:
+    calls = step.generation.calls
+    if all(isinstance(call, ToolCall) for call in calls):
+        return step
+    broken = tuple(
+        MalformedCall(f"{call.name}({dict(call.arguments)})"[:2000], _NOTHING_RAN, call.name)
+        if isinstance(call, ToolCall)
+        else call
+        for call in calls
+    )
+    return replace(step, generation=replace(step.generation, calls=broken))
+
+
+def overruled(played: Trajectory, official: Verdict) -> Trajectory:
+    """An episode whose official verdict is another than ours: the evidence stays, the verdict is the official one."""
+    turns = tuple(
+        replace(turn, verdict=TurnVerdict(None) if turn.verdict is not None else None) for turn in played.turns
+    )
+    if len(turns) == 1 and official.reward is not None:
+        verdict = TurnVerdict(official.reward >= 1, official.kind, detail=official.detail)
+        turns = (replace(turns[0], verdict=verdict),)
+    return replace(played, turns=turns, verdict=official)
 
 
 class _Repeats:

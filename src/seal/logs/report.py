@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from seal.cues import CUES
 from seal.interface import InterfaceOptions, evolve, start
-from seal.logs.place import Example
+from seal.logs.advice import ADVICE
+from seal.logs.findings import Cause, FailureMode, SuggestedCue, Unscored, title
+from seal.logs.remarks import ambiguous, remarks
 from seal.logs.tally import OTHER, POSITIONS, FailedRecord, Tally
 from seal.profile import History, Profile, key
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS, Label
@@ -19,119 +21,6 @@ TOP = 3
 
 NEUTRAL = SUCCESS | OUTSIDE_PROFILE
 """Labels that are no failure."""
-
-ADVICE: Mapping[Label, str] = MappingProxyType(
-    {
-        Label.INVALID_TOOL_CALL: (
-            "Fix the call format first: constrained decoding or a stricter prompt, and only the tools of this run in "
-            "it, by their exact names."
-        ),
-        Label.ARGUMENT_MISMATCH: (
-            "Put the constraint into the schema and its description (required, allowed values, format), and validate "
-            "before the call with an error that names the constraint."
-        ),
-        Label.STATE_MISMATCH: (
-            "The calls ran and did something else than asked: have the state read before it is changed, and values "
-            "confirmed."
-        ),
-        Label.RECOVERY_FAILURE: (
-            "Make errors say which constraint was broken and how to repair it, and let the model look up what it does "
-            "not know before it tries again."
-        ),
-        Label.EMPTY_TURN_MODEL_RESPONSE: (
-            "The model answers without calling: say when a tool has to be used, and check that the tools reach it at "
-            "all."
-        ),
-        Label.MISSING_TOOL_CALL: (
-            "The model stops halfway: ask for every part of the request to be done before it answers."
-        ),
-        Label.RESPONSE_MISMATCH: (
-            "Information is missing at the end: ask for everything that the user wanted to know, and give the turn "
-            "enough steps to answer."
-        ),
-        Label.SPURIOUS_TOOL_CALL: (
-            "Reward saying that something is missing: no call where no tool fits or a value is unknown."
-        ),
-        Label.INSTANCE_MISMATCH: "An earlier turn left the state wrong: fix that turn, and this one follows.",
-    }
-)
-"""What to fix first, by label."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailureMode:
-    """One way to fail.
-
-    Attributes:
-        label: Its label.
-        tool: The tool concerned, None if none is.
-        argument: The argument concerned.
-        violation: The kind of schema violation.
-        turns: Turns that have their label from it.
-        share: Of all turns.
-        trajectories: Episodes with such a turn.
-        mean_reward: Of those of them that have a reward; None if none has.
-        advice: What to fix.
-        example: One turn.
-    """
-
-    label: Label
-    tool: str | None
-    argument: str | None
-    violation: str | None
-    turns: int
-    share: float
-    trajectories: int
-    mean_reward: float | None
-    advice: str
-    example: Example | None
-
-    @property
-    def title(self) -> str:
-        """The mode in one line: `argument_mismatch in book_flight.date (format)`."""
-        place = ".".join(part for part in (self.tool, self.argument) if part)
-        kind = f" ({self.violation})" if self.violation else ""
-        return f"{self.label}{f' in {place}' if place else ''}{kind}"
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object."""
-        return {
-            "label": str(self.label),
-            "tool": self.tool,
-            "argument": self.argument,
-            "violation": self.violation,
-            "title": self.title,
-            "turns": self.turns,
-            "share": self.share,
-            "trajectories": self.trajectories,
-            "mean_reward": self.mean_reward,
-            "advice": self.advice,
-            "example": self.example.to_json() if self.example is not None else None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SuggestedCue:
-    """A cue that the training interface would switch on for this profile (eq 15).
-
-    Attributes:
-        id: Its id.
-        kind: Where it appears: schema, error or capability.
-        text: What it says or does.
-        share: Share of turns with an unrepaired sign of the failures that it speaks to.
-        labels: These failures.
-    """
-
-    id: str
-    kind: str
-    text: str
-    share: float
-    labels: tuple[Label, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object."""
-        labels = [str(label) for label in self.labels]
-        return {"id": self.id, "kind": self.kind, "text": self.text, "share": self.share, "labels": labels}
 
 
 Table = Mapping[str, Mapping[str, int]]
@@ -146,6 +35,7 @@ class Report:
         format: The format; several are joined by `+`.
         files: The files, as given.
         records: Records that were seen: `read` plus `failed_count`.
+        skipped: What stands among the records and is none, such as a line of totals.
         read: Records that could be read.
         failed: Records that could not, with file, line and reason (the first 10 000).
         failed_count: How many could not.
@@ -153,8 +43,13 @@ class Report:
         turns: Turns of these.
         labels: Turns by label; turns that were never reached are in it, and not in `turns`.
         repaired: Turns with a sign that the turn itself put right, by label.
-        success_rate: Mean reward of the episodes that have one; None if none has.
+        success_rate: Share of the scored episodes whose reward stands for success; None if nobody can say.
+        mean_reward: Mean reward of the scored episodes.
+        reward_range: Their lowest and highest reward.
         scored: Episodes with a reward.
+        lost: Those whose reward stands for failure.
+        unscored: Why others have none, as far as the log says.
+        causes: One cause for each lost episode, the commonest first.
         unexplained: Failed episodes in which no turn shows a sign of failure.
         calls: Calls: `read`, `unknown` (to tools that were not on offer), `malformed`, `repairable`, `errors`.
         by_tool: Failing turns by the tools of their unrepaired signs.
@@ -171,6 +66,7 @@ class Report:
     format: str
     files: tuple[str, ...]
     records: int
+    skipped: int
     read: int
     failed: tuple[FailedRecord, ...]
     failed_count: int
@@ -179,7 +75,12 @@ class Report:
     labels: Mapping[str, int]
     repaired: Mapping[str, int]
     success_rate: float | None
+    mean_reward: float | None
+    reward_range: tuple[float, float] | None
     scored: int
+    lost: int
+    unscored: tuple[Unscored, ...]
+    causes: tuple[Cause, ...]
     unexplained: int
     calls: Mapping[str, int]
     by_tool: Table
@@ -214,12 +115,18 @@ class Report:
             "format": self.format,
             "files": list(self.files),
             "records": self.records,
+            "skipped": self.skipped,
             "read": self.read,
             "failed": [{"file": item.file, "line": item.line, "reason": item.reason} for item in self.failed],
             "failed_count": self.failed_count,
             "trajectories": self.trajectories,
             "scored": self.scored,
             "success_rate": self.success_rate,
+            "mean_reward": self.mean_reward,
+            "reward_range": list(self.reward_range) if self.reward_range is not None else None,
+            "lost": self.lost,
+            "unscored": [item.to_json() for item in self.unscored],
+            "causes": [item.to_json() for item in self.causes[:50]],
             "unexplained": self.unexplained,
             "turns": self.turns,
             "labels": dict(self.labels),
@@ -241,19 +148,30 @@ def _plain(table: Table) -> dict[str, dict[str, int]]:
     return {name: dict(row) for name, row in table.items()}
 
 
-def report_of(tally: Tally, files: tuple[str, ...] = (), *, tools_given: bool = False) -> Report:
+def report_of(
+    tally: Tally,
+    files: tuple[str, ...] = (),
+    *,
+    tools_given: bool = False,
+    threshold: float | None = None,
+    reward: str | None = None,
+) -> Report:
     """Put a tally into words and tables.
 
     Args:
         tally: The counts.
         files: The files, as given.
         tools_given: Whether schemas were given beside the logs.
+        threshold: The lowest reward of a success, if the user named one.
+        reward: Where the user said that the rewards stand.
     """
     profile = _profile(tally)
+    known = bool(tally.scored) and not ambiguous(tally, threshold)
     return Report(
         format="+".join(sorted(tally.formats)) or "unknown",
         files=files,
         records=tally.records,
+        skipped=tally.skipped,
         read=tally.read,
         failed=tuple(tally.failures),
         failed_count=tally.failed,
@@ -261,14 +179,20 @@ def report_of(tally: Tally, files: tuple[str, ...] = (), *, tools_given: bool = 
         turns=tally.turns,
         labels=_largest_first(tally.labels),
         repaired=_largest_first(tally.repaired),
-        success_rate=tally.rewards / tally.scored if tally.scored else None,
+        success_rate=tally.won / tally.scored if known else None,
+        mean_reward=tally.rewards / tally.scored if tally.scored else None,
+        reward_range=(tally.lowest, tally.highest) if tally.scored else None,
         scored=tally.scored,
+        lost=tally.lost,
+        unscored=_unscored(tally),
+        causes=_causes(tally),
         unexplained=tally.unexplained,
         calls={
             "read": tally.calls,
             "unknown": tally.unknown,
             "malformed": tally.malformed,
             "repairable": tally.repairable,
+            "unseen": tally.unseen,
             "errors": tally.errors,
         },
         by_tool=_table(tally.tools),
@@ -277,10 +201,38 @@ def report_of(tally: Tally, files: tuple[str, ...] = (), *, tools_given: bool = 
         by_position=_by_position(tally),
         by_model=_table(tally.models, drop_single=True),
         modes=_modes(tally),
-        cues=_cues(profile),
-        warnings=tuple(_warnings(tally, tools_given=tools_given)),
+        cues=_cues(profile, tally),
+        warnings=tuple(remarks(tally, tools_given=tools_given, threshold=threshold, reward=reward)),
         profile=profile,
     )
+
+
+def _unscored(tally: Tally) -> tuple[Unscored, ...]:
+    kinds: dict[str, Counter[str]] = {}
+    for (kind, message), count in tally.troubles.items():
+        kinds.setdefault(kind, Counter())[message] += count
+    found = [Unscored(kind, sum(said.values()), said.most_common(1)[0][0]) for kind, said in kinds.items()]
+    return tuple(sorted(found, key=lambda item: (-item.episodes, item.kind)))
+
+
+def _causes(tally: Tally) -> tuple[Cause, ...]:
+    lost = max(1, tally.lost)
+    found = [
+        Cause(
+            title(label, tool, argument, violation),
+            Label(label),
+            tool or None,
+            argument or None,
+            counts.trajectories,
+            counts.trajectories / lost,
+            counts.example[1] if counts.example is not None else None,
+        )
+        for (label, tool, argument, violation), counts in tally.causes.items()
+    ]
+    if tally.unexplained:
+        words = "no sign in any turn"
+        found.append(Cause(words, None, None, None, tally.unexplained, tally.unexplained / lost, None))
+    return tuple(sorted(found, key=lambda cause: (-cause.episodes, cause.title)))
 
 
 def _argument(mode: tuple[str, str, str, str]) -> str:
@@ -333,7 +285,7 @@ def _profile(tally: Tally) -> Profile:
         trajectories=tally.scored,
         unscored=tally.trajectories - tally.scored,
         turns=tally.turns,
-        successes=tally.rewards,
+        successes=float(tally.won),
     )
     profile.labels.update(tally.labels)
     profile.standing.update(tally.standing)
@@ -343,7 +295,7 @@ def _profile(tally: Tally) -> Profile:
     return profile
 
 
-def _cues(profile: Profile) -> tuple[SuggestedCue, ...]:
+def _cues(profile: Profile, tally: Tally) -> tuple[SuggestedCue, ...]:
     """What the first round of training would switch on for this profile (eq 15)."""
     if not profile.turns:
         return ()
@@ -354,7 +306,7 @@ def _cues(profile: Profile) -> tuple[SuggestedCue, ...]:
             cue.id,
             str(cue.kind),
             cue.text,
-            sum(profile.standing_share(label) for label in cue.labels),
+            _share(tally, cue.labels),
             cue.labels,
         )
         for cue in (CUES[name] for name in active)
@@ -362,29 +314,7 @@ def _cues(profile: Profile) -> tuple[SuggestedCue, ...]:
     return tuple(sorted(chosen, key=lambda cue: (-cue.share, cue.id)))
 
 
-def _warnings(tally: Tally, *, tools_given: bool) -> list[str]:
-    found = []
-    if tally.calls >= 4 and tally.unknown > tally.calls / 2:
-        source = "the schema file given with --tools" if tools_given else "the log's own tool list"
-        found.append(
-            f"{tally.unknown} of {tally.calls} calls name a tool that is not on offer: {source} probably belongs to "
-            "another version of the tools, and invalid_tool_call says nothing until that is put right"
-        )
-    if tally.unschemed and not tools_given:
-        found.append(
-            f"{tally.unschemed} of {tally.trajectories} episodes come without tool schemas, so unknown tools and bad "
-            "arguments stay unseen; give them with --tools FILE"
-        )
-    if tally.trajectories and not tally.scored:
-        found.append(
-            "no episode has a reward or verdict: only evidence in the log makes a label, everything else is "
-            "undetermined, and undetermined does not mean right"
-        )
-    elif tally.scored and tally.unexplained:
-        found.append(
-            f"{tally.unexplained} of {tally.lost} failed episodes show no sign of failure in any turn that was reached"
-        )
-    if tally.failed:
-        found.append(f"{tally.failed} of {tally.records} records could not be read")
-    found.extend(f"{text} ({count} records)" for text, count in sorted(tally.notes.items()))
-    return found
+def _share(tally: Tally, labels: Sequence[Label]) -> float:
+    """Share of the turns with an unrepaired sign of at least one of some labels. A turn counts once."""
+    wanted = {str(label) for label in labels}
+    return sum(n for shown, n in tally.together.items() if wanted & set(shown.split())) / max(1, tally.turns)

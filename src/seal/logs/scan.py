@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from seal.errors import DataError
+from seal.logs.budget import LIST, MEMORY, OBJECT
 from seal.logs.values import parse
 
 CONTAINERS = ("simulations", "samples", "resourceSpans", "resource_spans", "spans", "records", "results", "data")
@@ -22,6 +23,7 @@ MAX_RECORD = 256 * 2**20
 TOO_LONG = f"the record is longer than {MAX_RECORD >> 20} MiB"
 
 _CHUNK = 2**20
+_LARGEST = 2**25
 _LOOK_AHEAD = 256
 _TOKEN = re.compile(rb'"[^"\\\n\r]*+(?:\\.[^"\\\n\r]*+)*+"|[{}\[\]"]', re.DOTALL)
 _COLON = re.compile(rb"\s*:")
@@ -57,7 +59,9 @@ class Scanner:
         self._position = 0
         self._mark = 0  # what lies before it may be dropped
         self._newlines = 0  # in what was dropped
+        self._long: int | None = None  # the line of a value that is too long, of which a part was dropped
         self._ended = not self._data
+        self._weight, self._allowed = 0, MEMORY  # of what has been opened since the mark
 
     def survey(self) -> tuple[dict[str, Any], str | None, int]:  # noqa: PLR0912 -- the cases read best together
         """Look at the top level only.
@@ -68,9 +72,9 @@ class Scanner:
         """
         header: dict[str, Any] = {}
         container: str | None = None
-        level = values = 0
+        self._allowed = MEMORY // 2
+        level = values = held = 0
         key = ""
-        start = 0
         for position, token in self._tokens():
             if token[:1] == b'"':
                 if level == 1:
@@ -86,22 +90,26 @@ class Scanner:
                     if values > 1:
                         break
                 if level == 1 and key not in CONTAINERS:
-                    self._mark = start = position
+                    self._mark = position
                 level += 1
                 if level == 2 and token == b"[" and key in CONTAINERS:
                     container = min(container or key, key, key=CONTAINERS.index)
             elif level > 0:
                 level -= 1
                 if level == 1 and key and key not in CONTAINERS:
-                    start = self._mark
+                    held += position + 1 - self._mark
                     try:
-                        header[key] = parse(self._data[start : position + 1])
+                        whole = self._long is None and held <= MAX_RECORD
+                        header[key] = parse(self._data[self._mark : position + 1]) if whole else None
                     except DataError:
                         header[key] = None
+                    self._long = None
                 if level <= 1:
                     key = ""
             if level < 2 or key in CONTAINERS:
                 self._mark = self._position
+            if key in CONTAINERS:
+                self._weight = 0
         if container is not None and RECORDS & set(header):
             container = None
         return header, container, values
@@ -132,40 +140,51 @@ class Scanner:
                     self._mark, open_element = position, True
                 level += 1
                 if level == depth or not inside:
-                    self._mark = self._position
+                    self._pass()
             elif level > 0:
                 level -= 1
                 if level == depth and open_element:
                     yield self._piece(position + 1)
-                    self._mark, open_element = self._position, False
+                    open_element = False
+                    self._pass()
                 elif level == depth - 1 and inside:
                     yield from self._between(position)
-                    self._mark, inside = self._position, depth < 2
+                    inside = depth < 2
+                    self._pass()
                 elif not inside:
-                    self._mark = self._position
+                    self._pass()
         if open_element:
             rest = self._data[self._mark :]
-            yield Piece(
-                self._line(self._mark),
-                rest if len(rest) <= MAX_RECORD else b"",
-                "cut off: the file ends inside this record",
-                cut=True,
-            )
+            whole = self._long is None and len(rest) <= MAX_RECORD
+            cut = "cut off: the file ends inside this record"
+            yield Piece(self._long or self._line(self._mark), rest if whole else b"", cut, cut=True)
         else:
             yield from self._between(len(self._data))
 
     def _piece(self, end: int) -> Piece:
         line = self._line(self._mark)
-        if end - self._mark > MAX_RECORD:
-            return Piece(line, b"", TOO_LONG)
+        if self._long is not None or end - self._mark > MAX_RECORD:
+            return Piece(self._long or line, b"", TOO_LONG)
         return Piece(line, self._data[self._mark : end], cut=True)
 
     def _between(self, end: int) -> Iterator[Piece]:
         """What stands between two records and is neither space nor comma."""
         gap = self._data[self._mark : end].strip(_FILLER)
-        if gap:
+        if gap or self._long is not None:
             shown = gap[:60].decode("utf-8", errors="replace")
-            yield Piece(self._line(self._mark), b"", f"not an object: {shown!r}")
+            yield Piece(self._long or self._line(self._mark), b"", f"not an object: {shown!r}")
+
+    def _pass(self) -> None:
+        """Nothing up to here is needed any more."""
+        self._mark, self._long, self._weight = self._position, None, 0
+
+    def _weigh(self, token: bytes, position: int) -> None:
+        self._weight += OBJECT if token == b"{" else LIST
+        if self._weight > self._allowed:
+            raise DataError(
+                f"line {self._line(position)}: a value with so many brackets that it would take more than "
+                f"{self._allowed >> 20} MiB of memory"
+            )
 
     def _line(self, position: int) -> int:
         return self._newlines + self._data.count(b"\n", 0, position) + 1
@@ -190,6 +209,8 @@ class Scanner:
                     self._position, enough = start, False
                     break
                 self._position = match.end()
+                if token in b"{[":
+                    self._weigh(token, start)
                 yield start, token
             else:
                 self._position, enough = len(self._data), False
@@ -197,8 +218,15 @@ class Scanner:
                 return
 
     def _refill(self) -> bool:
+        if self._position - self._mark > MAX_RECORD:  # too long to hold: only its place is remembered
+            self._long = self._long or self._line(self._mark)
+            self._mark = self._position
+        elif not self._data[self._mark : self._position].strip(_FILLER):
+            self._mark = max(self._mark, self._position)
         keep = min(self._mark, self._position)
-        chunk = self._file.read(max(_CHUNK, len(self._data) - keep))
+        if len(self._data) - self._position > 2 * MAX_RECORD:
+            raise DataError(f"line {self._line(self._position)} holds a text of more than {MAX_RECORD >> 20} MiB")
+        chunk = self._file.read(min(max(_CHUNK, len(self._data) - keep), _LARGEST))
         self._ended = not chunk
         self._newlines += self._data.count(b"\n", 0, keep)
         self._data = self._data[keep:] + chunk

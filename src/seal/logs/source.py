@@ -6,20 +6,22 @@ by the file.
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from seal.errors import DataError, MissingError, StorageError
 from seal.logs.scan import MAX_RECORD, TOO_LONG, Piece, Scanner
+from seal.logs.stream import PEEKED, STDIN, Input, in_proportion
 from seal.logs.values import parse
 
-_PEEK = 2**16
+MAX_HEADER = 64 * 2**20
+"""Bytes of an archive's header."""
+
 _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError, OSError, UnicodeDecodeError)
 
 
@@ -40,105 +42,114 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An opened log.
+    """An opened log. It can be read once.
 
     Attributes:
         path: The file.
-        size: Bytes on disk.
+        input: Its content.
         layout: How it holds its records.
         header: A document's or an archive's fields without the records.
         container: The key that holds a document's records.
     """
 
     path: Path
-    size: int
+    input: Input
     layout: Layout
     header: Mapping[str, Any] = field(default_factory=dict)
     container: str | None = None
 
+    def close(self) -> None:
+        """Close the file; `pieces` does so at its end."""
+        self.input.close()
+
     def pieces(self) -> Iterator[Piece]:
-        """Yield the records in order.
+        """Yield the records in order, and close the file.
 
         Raises:
-            DataError: If an archive or a compressed file is damaged.
+            DataError: If an archive or a compressed file is damaged, or unpacks out of all proportion.
             StorageError: If the file can no longer be read.
         """
         try:
             if self.layout is Layout.ARCHIVE:
-                yield from _members(self.path)
+                yield from _members(self.input)
                 return
-            with opened(self.path) as file:
-                if self.layout is Layout.LINES:
-                    yield from _lines(file)
-                else:
-                    depth = {Layout.STREAM: 0, Layout.ARRAY: 1, Layout.DOCUMENT: 2}[self.layout]
-                    yield from Scanner(file).elements(depth, self.container)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(f"{self.path}: the compressed file is damaged or cut off: {error}") from None
+            file = self.input.begin()
+            self.input.settle()
+            if self.layout is Layout.LINES:
+                yield from _lines(file)
+            else:
+                depth = {Layout.STREAM: 0, Layout.ARRAY: 1, Layout.DOCUMENT: 2}[self.layout]
+                yield from Scanner(file).elements(depth, self.container)
         except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {error.strerror or error}") from error
+            raise StorageError(f"cannot read {self.input.name}: {error.strerror or error}") from error
+        finally:
+            self.input.close()
 
 
 def open_source(path: Path) -> Source:
-    """Look at a file and say how it is laid out.
+    """Open a log and say how it is laid out.
+
+    Args:
+        path: A file, a pipe, or `-` for standard input. It is opened once.
 
     Raises:
         MissingError: If there is no such file.
         StorageError: If it cannot be read.
-        DataError: If it is a folder, empty, damaged or no kind of JSON.
+        DataError: If it is a folder, empty, damaged, or of a kind that is not read.
     """
-    if not path.exists():
+    if path != STDIN and not path.exists():
         raise MissingError(f"no such file: {path}; give the path of a log, such as results.json or traces.jsonl")
     if path.is_dir():
-        raise DataError(f"{path} is a folder; give the files in it, for instance {path}/*.jsonl")
+        raise DataError(f"{path} is a folder")
     try:
-        size = path.stat().st_size
-        with path.open("rb") as raw:
-            magic = raw.read(4)
-        if magic == b"PK\x03\x04":
-            return Source(path, size, Layout.ARCHIVE, _archive_header(path))
-        with opened(path) as file:
-            head = file.read(_PEEK).removeprefix(b"\xef\xbb\xbf")
-        return _look(path, size, head)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: the compressed file is damaged or cut off: {error}") from None
+        opened = Input(path)
+        try:
+            if opened.archive:
+                return Source(path, opened, Layout.ARCHIVE, _archive_header(opened))
+            return _look(path, opened)
+        except BaseException:
+            opened.close()
+            raise
     except OSError as error:
         if isinstance(error, (StorageError, MissingError)):
             raise
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def opened(path: Path) -> IO[bytes]:
-    """Open a file for reading, unpacking gzip."""
-    with path.open("rb") as raw:
-        magic = raw.read(2)
-    return cast(IO[bytes], gzip.open(path, "rb")) if magic == b"\x1f\x8b" else path.open("rb")
-
-
-def _look(path: Path, size: int, head: bytes) -> Source:
+def _look(path: Path, opened: Input) -> Source:
+    head = opened.begin().read(PEEKED).removeprefix(b"\xef\xbb\xbf")
     text = head.lstrip()
     if not text:
-        raise DataError(f"{path} is empty")
-    whole = len(head) < _PEEK - 3
+        if len(head) < PEEKED - 3:
+            raise DataError(f"{opened.name} is empty")
+        raise DataError(f"{opened.name} is no log: it begins with {PEEKED} blanks")
+    whole = len(head) < PEEKED - 3
     lines = text.split(b"\n")
     complete = lines if whole else lines[:-1]
     records = [value for line in complete[:8] if line[:1] in (b"{", b"[") and (value := _value(line))]
     if text[:1] not in (b"{", b"[") and not records:
         shown = text[:40].decode("utf-8", errors="replace")
-        raise DataError(f"{path} is no JSON, JSON Lines or Inspect log: it begins with {shown!r}")
+        raise DataError(f"{opened.name} is no JSON, JSON Lines or Inspect log: it begins with {shown!r}")
     several = len([line for line in lines[:3] if line.strip()]) > 1
     if records and several and lines[0].strip() != b"[":
-        return Source(path, size, Layout.LINES)
-    with opened(path) as file:
-        if text[:1] == b"[":
-            first = next(Scanner(file).elements(1), None)
-            value = _value(first.data) if first is not None and first.data else None
-            message = isinstance(value, dict) and "role" in value and "content" in value and "messages" not in value
-            return Source(path, size, Layout.STREAM if message else Layout.ARRAY)
-        header, container, values = Scanner(file).survey()
+        return Source(path, opened, Layout.LINES)
+    if text[:1] == b"[":
+        first = next(Scanner(opened.begin()).elements(1), None)
+        value = _value(first.data) if first is not None and first.data else None
+        return Source(path, opened, Layout.STREAM if _is_message(value) else Layout.ARRAY)
+    header, container, values = Scanner(opened.begin()).survey()
     if container is not None and values == 1:
-        return Source(path, size, Layout.DOCUMENT, header, container)
-    return Source(path, size, Layout.STREAM)
+        return Source(path, opened, Layout.DOCUMENT, header, container)
+    return Source(path, opened, Layout.STREAM)
+
+
+def _is_message(value: object) -> bool:
+    """Whether an array that begins with this is one conversation, not a list of records."""
+    if not isinstance(value, dict) or "messages" in value:
+        return False
+    return ("role" in value and ("content" in value or "parts" in value)) or (
+        "type" in value and (isinstance(value.get("data"), dict) or "content" in value or "kwargs" in value)
+    )
 
 
 def _value(line: bytes) -> Any:
@@ -163,14 +174,17 @@ def _lines(file: IO[bytes]) -> Iterator[Piece]:
             yield Piece(number, line)
 
 
-def _members(path: Path) -> Iterator[Piece]:
+def _members(opened: Input) -> Iterator[Piece]:
     """The samples of an Inspect log: `samples/ID_epoch_N.json`."""
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(opened.seekable()) as archive:
         names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+        made = 0
         for number, name in enumerate(names, 1):
             if archive.getinfo(name).file_size > MAX_RECORD:
                 yield Piece(number, b"", TOO_LONG, name)
                 continue
+            made += archive.getinfo(name).file_size
+            in_proportion(made, opened.size, opened.name)
             try:
                 yield Piece(number, archive.read(name), None, name)
             except _ZIP_ERRORS as error:
@@ -183,16 +197,21 @@ def _unpack_advice(error: Exception) -> str:
     return ""
 
 
-def _archive_header(path: Path) -> Mapping[str, Any]:
+def _archive_header(opened: Input) -> Mapping[str, Any]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(opened.seekable()) as archive:
             names = set(archive.namelist())
             for name in ("header.json", "_journal/start.json"):
                 if name in names:
+                    size = archive.getinfo(name).file_size
+                    if size > MAX_HEADER:
+                        raise DataError(
+                            f"{opened.name}: {name} has {size >> 20} MiB, and a header may have {MAX_HEADER >> 20} MiB"
+                        )
                     header = parse(archive.read(name))
                     return header if isinstance(header, dict) else {}
             if any(name.startswith("samples/") for name in names):
                 return {}
     except _ZIP_ERRORS as error:
-        raise DataError(f"{path}: the zip file is damaged or cut off: {error}") from None
-    raise DataError(f"{path} is a zip file, but no Inspect log: it holds no header.json and no samples")
+        raise DataError(f"{opened.name}: the zip file is damaged or cut off: {error}") from None
+    raise DataError(f"{opened.name} is a zip file, but no Inspect log: it holds no header.json and no samples")

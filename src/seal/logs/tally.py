@@ -7,13 +7,14 @@ the same ones are kept whatever the order.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from seal.logs.place import Example, Place, example_of, main_signal
-from seal.taxonomy import SUCCESS, Label
+from seal.taxonomy import PRIORITY, SUCCESS, Label
 from seal.types import Diagnosis, FaultKind, MalformedCall, Signal, ToolCall, Trajectory
 
 NAMES = 2000
@@ -69,6 +70,11 @@ class ModeTally:
     rewards: float = 0.0
     example: tuple[int, Example] | None = None
 
+    def offer(self, draw: int, made: Callable[[], Example]) -> None:
+        """Keep an example if its draw is the smallest so far."""
+        if self.example is None or draw < self.example[0]:
+            self.example = (draw, made())
+
     def merge(self, other: ModeTally) -> None:
         """Add another tally."""
         self.turns += other.turns
@@ -90,17 +96,24 @@ class Tally:
     Attributes:
         formats: Read records by format.
         records: Records that were seen; `read` plus `failed`.
+        skipped: What stands among the records and is none, such as a line of totals.
         read: Those that could be read.
         failed: Those that could not.
         failures: The first of these.
         trajectories: Episodes.
         scored: Episodes with a reward.
         rewards: Sum of the rewards.
-        lost: Episodes with a reward of 0 or less.
+        lowest: The lowest reward.
+        highest: The highest reward.
+        won: Episodes whose reward stands for success.
+        lost: Episodes whose reward stands for failure.
         unexplained: Those of them in which no turn shows a sign of failure.
+        troubles: Episodes that nobody could score, by (kind, message).
+        causes: One cause for each lost episode, as its failure mode.
         turns: Turns, unreached ones left out.
         labels: Turns by label, unreached ones too.
         standing: Turns with an unrepaired sign of a label.
+        together: Turns by the set of labels of their unrepaired signs, joined by blanks.
         repaired: Turns with a sign of a label that the turn put right.
         tools: Failing turns by (tool, label) over unrepaired signs.
         arguments: Failing turns by (label, tool, argument, violation) over unrepaired violations.
@@ -111,6 +124,7 @@ class Tally:
         unknown: Those of them to a tool that was not on offer.
         malformed: Attempts at calls that could not be read.
         repairable: Those of them for which a tolerant reader finds a call.
+        unseen: Messages of tools that answer no call that could be found.
         errors: Results that report an error.
         unschemed: Episodes with calls whose tools are unknown.
         modes: Failure modes.
@@ -121,17 +135,24 @@ class Tally:
 
     formats: Counter[str] = field(default_factory=_table)
     records: int = 0
+    skipped: int = 0
     read: int = 0
     failed: int = 0
     failures: list[FailedRecord] = field(default_factory=list)
     trajectories: int = 0
     scored: int = 0
     rewards: float = 0.0
+    lowest: float = math.inf
+    highest: float = -math.inf
+    won: int = 0
     lost: int = 0
     unexplained: int = 0
+    troubles: Counter[tuple[str, str]] = field(default_factory=_table)
+    causes: dict[Mode, ModeTally] = field(default_factory=dict)
     turns: int = 0
     labels: Counter[str] = field(default_factory=_table)
     standing: Counter[str] = field(default_factory=_table)
+    together: Counter[str] = field(default_factory=_table)
     repaired: Counter[str] = field(default_factory=_table)
     tools: Counter[tuple[str, str]] = field(default_factory=_table)
     arguments: Counter[Mode] = field(default_factory=_table)
@@ -142,6 +163,7 @@ class Tally:
     unknown: int = 0
     malformed: int = 0
     repairable: int = 0
+    unseen: int = 0
     errors: int = 0
     unschemed: int = 0
     modes: dict[Mode, ModeTally] = field(default_factory=dict)
@@ -162,15 +184,25 @@ class Tally:
         self.read += 1
         self.formats[format_name] += 1
 
-    def add(self, place: Place, trajectory: Trajectory, diagnosis: Diagnosis) -> None:
-        """Count an episode."""
+    def add(self, place: Place, trajectory: Trajectory, diagnosis: Diagnosis, success: bool | None) -> None:
+        """Count an episode.
+
+        Args:
+            place: Where it stands.
+            trajectory: What happened.
+            diagnosis: Why.
+            success: Whether its reward stands for success; None where it says neither.
+        """
         reward = trajectory.verdict.reward
         self.trajectories += 1
         if reward is not None:
             self.scored += 1
             self.rewards += reward
+            self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
+        elif trajectory.failure is not None:
+            bump(self.troubles, (trajectory.failure.kind[:80], trajectory.failure.message[:160]))
         self._add_calls(trajectory)
-        modes: set[Mode] = set()
+        modes: dict[Mode, int] = {}
         for index, turn in enumerate(diagnosis.turns):
             label = str(turn.label)
             self.labels[label] += 1
@@ -183,20 +215,35 @@ class Tally:
             if turn.signals:
                 self._add_signals(turn.signals, failing=turn.label not in _NEUTRAL)
             if turn.label not in _NEUTRAL:
-                modes.add(self._add_mode(place, trajectory, diagnosis, index))
+                modes.setdefault(self._add_mode(place, trajectory, diagnosis, index), index)
         for mode in modes:
             counts = self.modes[mode]
             counts.trajectories += 1
             if reward is not None:
                 counts.scored += 1
                 counts.rewards += reward
-        if reward is not None and reward <= 0:
+        self.won += success is True
+        if success is False:
             self.lost += 1
-            self.unexplained += not modes
+            if modes:
+                self._add_cause(place, trajectory, diagnosis, modes)
+            else:
+                self.unexplained += 1
+
+    def _add_cause(self, place: Place, trajectory: Trajectory, diagnosis: Diagnosis, modes: Mapping[Mode, int]) -> None:
+        """The cause of a lost episode: of its failing turns the label of highest priority, of these the first."""
+        worst = min(modes, key=lambda mode: (PRIORITY.index(Label(mode[0])), modes[mode]))
+        known = worst if worst in self.causes or len(self.causes) < NAMES else (worst[0], OTHER, "", "")
+        counts = self.causes.setdefault(known, ModeTally())
+        counts.trajectories += 1
+        counts.offer(place.draw, lambda: example_of(place, trajectory, diagnosis, modes[worst]))
 
     def _add_signals(self, signals: tuple[Signal, ...], *, failing: bool) -> None:
         standing = [s for s in signals if not s.repaired]
-        self.standing.update({str(s.label) for s in standing})
+        shown = {str(s.label) for s in standing}
+        self.standing.update(shown)
+        if shown:
+            self.together[" ".join(sorted(shown))] += 1
         self.repaired.update({str(s.label) for s in signals if s.repaired})
         if not failing:
             return
@@ -220,14 +267,13 @@ class Tally:
             mode = (mode[0], OTHER, "", "")
         counts = self.modes.setdefault(mode, ModeTally())
         counts.turns += 1
-        draw = place.draw
-        if counts.example is None or draw < counts.example[0]:
-            counts.example = (draw, example_of(place, trajectory, diagnosis, index))
+        counts.offer(place.draw, lambda: example_of(place, trajectory, diagnosis, index))
         return mode
 
     def _add_calls(self, trajectory: Trajectory) -> None:
         called = False
         for turn in trajectory.turns:
+            offered = frozenset(turn.tools)
             for step in turn.steps:
                 for call, result in zip(step.generation.calls, step.results, strict=True):
                     fault = result.fault if result is not None else None
@@ -239,7 +285,7 @@ class Tally:
                         called = True
                         self.calls += 1
                         missing = fault is not None and fault.kind is FaultKind.UNKNOWN_TOOL
-                        self.unknown += missing or call.name not in turn.tools
+                        self.unknown += missing or call.name not in offered
         self.unschemed += called and not trajectory.tools
 
     def merge(self, other: Tally, *, transcripts: int = 0) -> None:
@@ -249,24 +295,27 @@ class Tally:
             other: The tally. Its rows are left alone.
             transcripts: How many to keep for each label.
         """
-        for name in ("records", "read", "failed", "trajectories", "scored", "rewards", "lost", "unexplained", "turns",
-                     "calls", "unknown", "malformed", "repairable", "errors", "unschemed"):  # fmt: skip
+        for name in ("records", "skipped", "read", "failed", "trajectories", "scored", "rewards", "won", "lost",
+                     "unexplained", "turns", "calls", "unknown", "malformed", "repairable", "unseen", "errors",
+                     "unschemed"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.lowest, self.highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
         self.failures.extend(other.failures[: max(0, FAILED - len(self.failures))])
-        for name in ("formats", "labels", "standing", "repaired", "positions", "notes"):
+        for name in ("formats", "labels", "standing", "together", "repaired", "positions", "notes"):
             getattr(self, name).update(getattr(other, name))
-        for name in ("tools", "arguments", "categories", "models"):
+        for name in ("tools", "arguments", "categories", "models", "troubles"):
             table = getattr(self, name)
             for key, count in getattr(other, name).items():
                 bump(table, key, count)
-        for mode, counts in other.modes.items():
-            known = mode if mode in self.modes or len(self.modes) < NAMES else (mode[0], OTHER, "", "")
-            self.modes.setdefault(known, ModeTally()).merge(counts)
+        for mine, theirs in ((self.modes, other.modes), (self.causes, other.causes)):
+            for mode, counts in theirs.items():
+                known = mode if mode in mine or len(mine) < NAMES else (mode[0], OTHER, "", "")
+                mine.setdefault(known, ModeTally()).merge(counts)
         for label, kept in other.transcripts.items():
-            mine = self.transcripts.setdefault(label, [])
-            mine.extend(kept)
-            mine.sort(key=lambda item: item[0])
-            del mine[transcripts:]
+            chosen = self.transcripts.setdefault(label, [])
+            chosen.extend(kept)
+            chosen.sort(key=lambda item: item[0])
+            del chosen[transcripts:]
 
 
 def bump(table: Counter[K], key: K, count: int = 1) -> None:

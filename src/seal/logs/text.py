@@ -1,44 +1,40 @@
 """Calls in an assistant's text: is a piece a call, an attempted call, or just text?
 
-A log rarely says in which dialect its model writes, so the text itself decides which strict reader is asked: Hermes
-tags, Llama's tag or bare objects, a Python list of calls, Mistral's marker, ReAct lines. What no strict reader takes,
-but was plainly meant as a call, is an attempt (`MalformedCall`); its reason ends with what a tolerant reader would have
-had to mend. Reasoning is never searched: a call that was only thought of is not a call.
+A log rarely says in which dialect its model writes, so the text itself decides which of the strict readers is asked
+(`seal.parse.read_any`). What no strict reader takes, but was plainly meant as a call, is an attempt (`MalformedCall`);
+its reason ends with what a tolerant reader would have had to mend. Reasoning is never searched: a call that was only
+thought of is not a call.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
 
-from seal.logs.repair import Guess, guess_call, guess_python, guess_shape
-from seal.parse import dialect
-from seal.types import MalformedCall, ToolCall
+from seal.logs.repair import Guess, guess_call, guess_python
+from seal.parse import dialect, read_any
+from seal.types import MalformedCall, ToolCall, ToolSpec
 
 AUTO = "auto"
 """Let the text decide."""
 
 _SEARCHED = 100_000
 """Characters of prose that are searched for attempts without a marker."""
+_LONGEST = 4_000_000
+"""Characters of a text that is read for calls; longer ones are taken as text."""
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_MARKERS = re.compile(
-    r"</?tool_call>|<\|python_tag\|>|\[TOOL_CALLS\]|<function=|^Action\s*:.*\n+Action Input\s*:", re.MULTILINE
-)
+_BARE = frozenset({"xlam", "react-json", "command-r", "gorilla", "llama3"})
+"""Dialects without marks, whose calls look like JSON or Python that a model may write for other reasons."""
+_IN_TAGS = frozenset({"qwen3-coder", "glm-4.5"})
+_OTHER = re.compile(r"<function=|<parameter=|<arg_key>|<arg_value>")
 _PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.\-]*\s*\(")
-_PYTHON_CALL = re.compile(r"(?<![\w.\-`'\"])([A-Za-z_][\w.\-]*)\(")
+_PYTHON_CALL = re.compile(r"(?<![\w.\-`'\"])([A-Za-z_][\w.\-]{0,199})\(")
 _FENCE = re.compile(r"```[ \t]*(\w*)[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*["\'](?:name|function|tool|tool_name|recipient_name)["\']\s*:')
-_MISTRAL = "[TOOL_CALLS]"
-_FUNCTION = re.compile(r"<function=([^>\s]{1,200})>(.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL)
-_REACT = re.compile(
-    r"^Action[ \t]*:[ \t]*([^\n]*?)[ \t]*\n+Action Input[ \t]*:[ \t]*(.*?)"
-    r"(?=^[ \t]*(?:Observation|Thought|Action)[ \t]*:|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
-_TAGGED = re.compile(r"^\s*<tool_call>|</tool_call>\s*$|^\s*<\|python_tag\|>")
+_TAGGED = re.compile(r"^\s*<tool_call>|</tool_call>\s*$|^\s*<\|python_tag\|>|^\s*\[TOOL_CALLS\]")
 _SHOWN = 4000
 _MOST = 50
 """Attempts without a marker that are looked at in one message."""
@@ -58,13 +54,13 @@ class Reading:
 
 
 def read_text(
-    text: str, offered: Collection[str], reading: Reading | None = None, *, served: bool = False
+    text: str, offered: Mapping[str, ToolSpec], reading: Reading | None = None, *, served: bool = False
 ) -> tuple[str, tuple[Call, ...]]:
     """Read an assistant's text.
 
     Args:
         text: All of it, reasoning included.
-        offered: Names of the tools on offer; empty if unknown.
+        offered: The tools on offer by name; empty if unknown.
         reading: How; by default the text decides.
         served: Whether calls reach this log in a structured form. Then a call in the text is one that nobody read.
 
@@ -72,54 +68,31 @@ def read_text(
         The content that is no call, and the calls and attempts in the order written.
     """
     name = (reading or Reading()).dialect
+    tools = tuple(offered.values())
     if name != AUTO:
-        parsed = dialect(name).parse(text)
+        parsed = dialect(name).parse(text, tools)
         return parsed.content, tuple(map(_explained, parsed.calls))
-    if not any(mark in text for mark in "{[(<") and "Action" not in text:
+    if len(text) > _LONGEST or (not any(mark in text for mark in "{[(<") and "Action" not in text):
         return text, ()
-    spoken = _THOUGHT.sub("", text)
-    spoken = spoken[spoken.rfind("</think>") + 8 :] if "</think>" in spoken else spoken
-    found = _marked(spoken, offered)
-    if found is None or not found[1]:
-        found = spoken, tuple(_attempts(spoken[:_SEARCHED], offered, prose=not served))
-    content, calls = found
+    known, parsed = read_any(text, tools)
+    if known in _IN_TAGS and not any(isinstance(call, ToolCall) for call in parsed.calls) and not _OTHER.search(text):
+        parsed = dialect("hermes").parse(text, tools)  # JSON in tags that is broken: its own reader says why
+    content, calls = parsed.content, tuple(map(_explained, parsed.calls))
+    if known is None or (known in _BARE and not _good(calls, offered, served=served)):
+        spoken = _THOUGHT.sub("", text)
+        found = tuple(_attempts(spoken[:_SEARCHED], offered, prose=not served))
+        meant: tuple[Call, ...] = found or tuple(call for call in calls if call.name in offered)
+        content, calls = spoken, meant
     if served:
         calls = tuple(_unread(call) for call in calls)
     return content, calls
 
 
-def _marked(text: str, offered: Collection[str]) -> tuple[str, tuple[Call, ...]] | None:
-    """What the dialect says whose marker the text carries; None without a marker."""
-    stripped = text.strip()
-    if _MARKERS.search(text) is None:
-        if (
-            stripped.startswith("{")
-            and '"name"' in stripped
-            and '"parameters"' in stripped
-            and _shaped(stripped, offered)
-        ):
-            return _by("llama3", text)
-        if _PYTHON_LIST.match(stripped) and stripped.endswith("]"):
-            return _by("pythonic", text)
-        return None
-    if "<function=" in text:
-        return _functions(text)
-    if "<tool_call>" in text or "</tool_call>" in text:
-        return _by("hermes", text)
-    if "<|python_tag|>" in text:
-        return _by("llama3", text)
-    if _MISTRAL in text:
-        return _mistral(text)
-    return _react(text)
-
-
-def _by(name: str, text: str) -> tuple[str, tuple[Call, ...]]:
-    parsed = dialect(name).parse(text)
-    return parsed.content, tuple(map(_explained, parsed.calls))
-
-
-def _shaped(text: str, offered: Collection[str]) -> bool:
-    return _meant(guess_call(text), offered)
+def _good(calls: tuple[Call, ...], offered: Collection[str], *, served: bool) -> bool:
+    """Whether what a dialect without marks reads are calls: of tools on offer, or of unknown ones and nothing else."""
+    if offered or served:
+        return any(isinstance(call, ToolCall) and call.name in offered for call in calls)
+    return all(isinstance(call, ToolCall) for call in calls)
 
 
 def _explained(call: Call) -> Call:
@@ -145,59 +118,6 @@ def _unread(call: Call) -> MalformedCall:
         return call
     text = f"{call.name}({orjson.dumps(dict(call.arguments), default=str).decode()})"
     return MalformedCall(text[:_SHOWN], "the call was written as text, so the server handed over none", call.name)
-
-
-def _mistral(text: str) -> tuple[str, tuple[Call, ...]]:
-    content, _, body = text.partition(_MISTRAL)
-    body = body.replace(_MISTRAL, "").strip()
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        reason = f"no JSON list of calls follows {_MISTRAL} ({error})"
-        return content.strip(), (_attempt(body, reason, guess_call(body)),)
-    return content.strip(), tuple(_shape(item) for item in (value if isinstance(value, list) else [value]))
-
-
-def _functions(text: str) -> tuple[str, tuple[Call, ...]]:
-    calls: list[Call] = []
-    for match in _FUNCTION.finditer(text):
-        name, body = match[1], match[2].strip()
-        try:
-            value = orjson.loads(body or "{}")
-        except orjson.JSONDecodeError as error:
-            guess = guess_call(f'{{"name": {orjson.dumps(name).decode()}, "arguments": {body or "{}"}}}')
-            calls.append(_attempt(match[0], f"the arguments are no JSON ({error})", guess, name))
-            continue
-        calls.append(_shape({"name": name, "arguments": value}))
-    content = _FUNCTION.sub("", text).replace("<tool_call>", "").replace("</tool_call>", "").strip()
-    return content, tuple(calls)
-
-
-def _react(text: str) -> tuple[str, tuple[Call, ...]]:
-    calls: list[Call] = []
-    for match in _REACT.finditer(text):
-        name, body = match[1].strip(), match[2].strip()
-        try:
-            value = orjson.loads(body or "{}")
-        except orjson.JSONDecodeError as error:
-            guess = Guess(name, *_mended(body))
-            calls.append(_attempt(match[0].strip(), f"the Action Input is no JSON ({error})", guess, name))
-            continue
-        calls.append(_shape({"name": name, "arguments": value}))
-    return _REACT.sub("", text).strip(), tuple(calls)
-
-
-def _mended(body: str) -> tuple[dict[str, object] | None, tuple[str, ...]]:
-    guess = guess_call(f'{{"name": "x", "arguments": {body}}}')
-    return (dict(guess.arguments), guess.repairs) if guess.arguments is not None else (None, ())
-
-
-def _shape(value: object) -> Call:
-    """A call in the strict shape `{name, arguments}`, else an attempt."""
-    text = orjson.dumps(value, default=str).decode()[:_SHOWN]
-    if isinstance(value, dict) and isinstance(value.get("name"), str) and isinstance(value.get("arguments"), dict):
-        return ToolCall(value["name"], value["arguments"])
-    return _attempt(text, "a call is an object with `name` and an object `arguments`", guess_shape(value))
 
 
 def _attempts(text: str, offered: Collection[str], *, prose: bool) -> Iterator[MalformedCall]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from seal.errors import DataError, MissingError
+from seal.logs.check import usable
 from seal.logs.values import mapping_of, name_of, parse
-from seal.schema import violations
 from seal.types import ToolSpec
 
 _ANYTHING: Mapping[str, Any] = {"type": "object", "additionalProperties": True}
 _TYPES = {"dict": "object", "float": "number", "double": "number", "int": "integer", "str": "string", "bool": "boolean",
           "list": "array", "tuple": "array"}  # fmt: skip
-_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "json_schema")
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "json_schema", "parametersJsonSchema", "args_schema")
 _DEEPEST = 64
 _CACHE: dict[bytes, tuple[ToolSpec, ...] | None] = {}
 _CACHE_SIZE = 512
@@ -82,17 +82,25 @@ def _read(value: object) -> tuple[ToolSpec, ...] | None:
         value = [value]
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
         return None
-    specs = {spec.name: _usable(spec) for item in value if (spec := _spec(item)) is not None}
+    specs = {spec.name: _usable(spec) for item in _flat(value) if (spec := _spec(item)) is not None}
     return tuple(specs.values()) or None
+
+
+def _flat(items: Sequence[object]) -> Iterator[object]:
+    """Tools one by one; Gemini puts several into one object."""
+    for item in items:
+        declared = (
+            item.get("functionDeclarations", item.get("function_declarations")) if isinstance(item, dict) else None
+        )
+        if isinstance(declared, list):
+            yield from declared
+        else:
+            yield item
 
 
 def _usable(spec: ToolSpec) -> ToolSpec:
     """The tool; without its schema if that is none, so that a broken schema accuses no call."""
-    try:
-        violations(spec, {})
-    except DataError:
-        return ToolSpec(spec.name, spec.description, _ANYTHING)
-    return spec
+    return spec if usable(spec) else ToolSpec(spec.name, spec.description, _ANYTHING)
 
 
 def _named(name: object, spec: object) -> object:

@@ -8,14 +8,16 @@ from typing import Any
 import orjson
 
 from seal.errors import DataError
+from seal.logs.budget import fits
 
 
 def parse(data: bytes) -> Any:
     """Parse one record; NaN, Infinity and lone surrogates, which Python writes and JSON forbids, are let through.
 
     Raises:
-        DataError: If it is no JSON; the message says where in the record.
+        DataError: If it is no JSON, the message says where in the record; if it would take too much memory.
     """
+    fits(data)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as strict:
@@ -52,11 +54,29 @@ def text_of(content: object) -> str:
             if isinstance(part, str):
                 parts.append(part)
             elif isinstance(part, dict) and part.get("type") not in ("reasoning", "thinking"):
-                text = part.get("text", part.get("content"))
-                if isinstance(text, str):
+                text = part.get("text", part.get("content", part.get("value")))
+                if isinstance(text, str) and part.get("type") not in ("tool_call", "tool_use", "tool_result"):
                     parts.append(text)
         return clean("\n".join(parts))
     return clean(dump(content))
+
+
+def unwrapped(value: object) -> Any:
+    """A value that may have been written as a JSON text; the text itself if it is no JSON object or list."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return parse(value.encode("utf-8", errors="replace"))
+        except DataError:
+            return value
+    return value
+
+
+def messages_in(value: object) -> list[Any] | None:
+    """A list of messages, written as one or as a JSON text of one; None for anything else."""
+    value = unwrapped(value)
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value[:3]):
+        return value
+    return None
 
 
 def thought_of(message: dict[str, Any]) -> str:
@@ -69,7 +89,7 @@ def thought_of(message: dict[str, Any]) -> str:
     if isinstance(content, list):
         for part in content:
             if isinstance(part, dict) and part.get("type") in ("reasoning", "thinking"):
-                for key in ("reasoning", "thinking", "text", "content"):
+                for key in ("reasoning", "thinking", "text", "content", "value"):
                     if isinstance(part.get(key), str):
                         return clean(part[key])
     return ""

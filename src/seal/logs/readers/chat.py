@@ -7,7 +7,7 @@ from typing import Any
 
 from seal.errors import DataError
 from seal.logs.record import Role, Said, WrittenCall
-from seal.logs.values import mapping_of, name_of, text_of, thought_of
+from seal.logs.values import mapping_of, name_of, text_of, thought_of, unwrapped
 from seal.types import FaultKind
 
 ROLES: dict[str, Role] = {
@@ -43,6 +43,7 @@ def said_of(messages: object, *, where: str = "messages") -> tuple[Said, ...]:
 
 def _said(messages: Iterable[Any], where: str) -> Iterator[Said]:
     for number, message in enumerate(messages):
+        message = unwrapped(message)  # noqa: PLW2901 -- some exports write each message as a JSON text
         if not isinstance(message, dict):
             raise DataError(f"{where}[{number}] should be an object, got {type(message).__name__}")
         role = ROLES.get(str(message.get("role", "")).lower())
@@ -98,6 +99,9 @@ def tool_message(message: dict[str, Any]) -> Said:
     elif isinstance(error, str) and error:
         failed, text = True, text or error
     answers = message.get("tool_call_id", message.get("id"))
+    several = message.get("tool_call_ids")
+    if answers is None and isinstance(several, list) and several:
+        answers = several[0]
     name = message.get("name", message.get("function"))
     return Said(
         "tool", text, answers=name_of(answers) or None, tool=name if isinstance(name, str) and name else None,
@@ -125,10 +129,13 @@ def _calls(message: dict[str, Any]) -> Iterator[WrittenCall]:
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":
             yield WrittenCall(part.get("name"), part.get("input"), name_of(part.get("id")) or None)
+        elif isinstance(part, dict) and part.get("type") == "tool_call":
+            yield call_of(part.get("value", part))
 
 
 def call_of(call: object) -> WrittenCall:
     """Translate one entry of `tool_calls`, in OpenAI's shape or a flat one; a JSON text of it too."""
+    call = unwrapped(call)
     if not isinstance(call, dict):
         return WrittenCall(None, call)
     inner = call.get("function")

@@ -11,13 +11,15 @@ from typing import Any
 
 from seal.logs.readers.chat import said_of
 from seal.logs.record import Context, Log
+from seal.logs.rewards import score_of
 from seal.logs.tools import specs_of
-from seal.logs.values import mapping_of, name_of, number_of
-from seal.types import Finish
+from seal.logs.values import mapping_of, messages_in, name_of
+from seal.types import Finish, ToolSpec
 
 NAME = "openai"
 _REWARDS = ("reward", "score", "success", "passed", "correct")
 _IDS = ("id", "task_id", "conversation_id", "session_id", "request_id", "uuid", "custom_id")
+_TOOLS = ("tools", "functions", "tool_definitions", "tool_defs", "available_tools", "function")
 _CATEGORIES = ("category", "domain", "task", "environment", "env", "split", "dataset")
 
 
@@ -26,7 +28,8 @@ def matches(record: object) -> bool:
     if isinstance(record, list):
         return bool(record) and all(isinstance(item, dict) and "role" in item for item in record[:3])
     return isinstance(record, dict) and (
-        isinstance(record.get("messages"), list)
+        messages_in(record.get("messages")) is not None
+        or isinstance(record.get("messages"), list)
         or isinstance(mapping_of(record.get("request")).get("messages"), list)
         or isinstance(mapping_of(record.get("body")).get("messages"), list)
     )
@@ -42,7 +45,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
         yield Log("", said_of(record, where="the list"))
         return
     request = mapping_of(record.get("request")) or mapping_of(record.get("body")) or record
-    messages = list(request["messages"]) if isinstance(request.get("messages"), list) else request.get("messages")
+    messages = messages_in(request.get("messages")) or request.get("messages")
     finish = Finish.COMPLETED
     for choice in _choices(record):
         message = choice.get("message")
@@ -52,16 +55,21 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     if said and said[-1].role == "assistant" and said[-1].cut:
         finish = Finish.TOKEN_LIMIT
     metadata = mapping_of(record.get("metadata"))
-    reward = next((number for key in _REWARDS if (number := number_of(record.get(key))) is not None), None)
+    reward = next((number for key in _REWARDS if (number := score_of(record.get(key))) is not None), None)
     yield Log(
         id=_first(record, _IDS) or _first(metadata, _IDS),
         said=said,
-        tools=specs_of(request.get("tools", request.get("functions"))),
+        tools=tools_in(request) or tools_in(record) or tools_in(metadata),
         category=_first(record, _CATEGORIES) or _first(metadata, _CATEGORIES),
         model=name_of(record.get("model") or request.get("model") or metadata.get("model")),
         reward=reward,
         finish=finish,
     )
+
+
+def tools_in(record: dict[str, Any]) -> tuple[ToolSpec, ...] | None:
+    """The tools of a record, under any of the keys that name them."""
+    return next((specs for key in _TOOLS if (specs := specs_of(record.get(key))) is not None), None)
 
 
 def _choices(record: dict[str, Any]) -> list[dict[str, Any]]:

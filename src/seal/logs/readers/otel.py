@@ -3,7 +3,8 @@
 A chat span repeats the whole conversation under `gen_ai.input.messages` and adds `gen_ai.output.messages`; so of each
 conversation (`gen_ai.conversation.id`, else the trace) the span that holds most is read, and nothing is counted twice.
 Failed `execute_tool` spans mark the results of their calls. Older spans with one event a message, or with numbered
-attributes (`gen_ai.prompt.0.role`), are read too. Described in the OpenTelemetry semantic conventions for GenAI.
+attributes (`gen_ai.prompt.0.role`), are read too, and OpenInference's attributes (`llm.input_messages...`). Described
+in the OpenTelemetry semantic conventions for GenAI.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import orjson
 
 from seal.errors import DataError
+from seal.logs.readers import openinference
 from seal.logs.readers.chat import ROLES, said_of
+from seal.logs.readers.silent_spans import Silent, observe, silent_log
 from seal.logs.record import Context, Log, Said, WrittenCall
 from seal.logs.scan import Piece
 from seal.logs.tools import specs_of
@@ -28,6 +31,7 @@ _NUMBERED = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.(.+)")
 _EVENTS = {"gen_ai.system.message": "system", "gen_ai.user.message": "user", "gen_ai.assistant.message": "assistant",
            "gen_ai.tool.message": "tool", "gen_ai.choice": "assistant"}  # fmt: skip
 _GATHERED = "seal.gathered"
+_IDENTITY = frozenset({"traceId", "trace_id", "context"})
 
 
 def matches(record: object) -> bool:
@@ -38,7 +42,7 @@ def matches(record: object) -> bool:
         isinstance(record.get(key), list) for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans")
     ):
         return True
-    return "attributes" in record and ("traceId" in record or "trace_id" in record or "context" in record)
+    return isinstance(record.get("attributes"), (dict, list)) and bool(_IDENTITY & record.keys())
 
 
 def read(record: Any, context: Context) -> Iterator[Log]:
@@ -49,7 +53,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     """
     spans = [record] if _GATHERED in record else _largest(spans_of(record))
     for span in spans:
-        yield _log(span)
+        yield silent_log(span["trace"], span["silent"]) if "silent" in span else _log(span)
 
 
 def gather(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -59,6 +63,7 @@ def gather(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """
     best: dict[str, tuple[tuple[int, float], Piece, dict[str, Any]]] = {}
     failed: dict[str, list[str]] = {}
+    silent: dict[str, Silent] = {}
     for piece in pieces:
         try:
             if piece.problem is not None:
@@ -73,11 +78,19 @@ def gather(pieces: Iterable[Piece]) -> Iterator[Piece]:
             call = _failed_call(span)
             if call is not None:
                 failed.setdefault(span.trace, []).append(call)
-            if span.size and (span.conversation not in best or best[span.conversation][0] < (span.size, span.end)):
+            if not span.size:
+                observe(silent, span, piece.line, piece.place)
+            elif span.conversation not in best or best[span.conversation][0] < (span.size, span.end):
                 best[span.conversation] = ((span.size, span.end), piece, span.plain())
     for _key, piece, plain in best.values():
         plain[_GATHERED] = failed.get(plain["trace"], [])
         yield Piece(piece.line, orjson.dumps(plain), None, piece.place)
+    told = {plain["trace"] for _, _, plain in best.values()}
+    for trace, spans in silent.items():
+        if trace not in told:
+            yield Piece(
+                spans.line, orjson.dumps({_GATHERED: [], "trace": trace, "silent": spans.plain()}), None, spans.place
+            )
 
 
 @dataclass(slots=True)
@@ -90,6 +103,8 @@ class Span:
         attributes: By name.
         events: Event name and attributes.
         status: `error` or "".
+        name: The span's name.
+        message: What its status says.
     """
 
     trace: str
@@ -97,6 +112,8 @@ class Span:
     attributes: dict[str, Any]
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     status: str = ""
+    name: str = ""
+    message: str = ""
 
     @property
     def conversation(self) -> str:
@@ -108,6 +125,7 @@ class Span:
         """How many messages it holds; 0 for a span that is no chat."""
         attributes = self.attributes
         listed = sum(len(_messages(attributes.get(f"gen_ai.{side}.messages"))) for side in ("input", "output"))
+        listed = listed or openinference.size(attributes)
         numbered = sum(1 for name in attributes if name.startswith("gen_ai.") and name.endswith(".role"))
         return listed or numbered or sum(1 for name, _ in self.events if name in _EVENTS)
 
@@ -125,7 +143,7 @@ def spans_of(record: dict[str, Any]) -> Iterator[Span]:
                 if isinstance(item, dict):
                     yield from spans_of(item)
             return
-    if "attributes" not in record or not ("traceId" in record or "trace_id" in record or "context" in record):
+    if "attributes" not in record or not _IDENTITY & record.keys():
         return
     identity = mapping_of(record.get("context"))
     end = record.get("endTimeUnixNano", record.get("end_time", 0))
@@ -134,7 +152,9 @@ def spans_of(record: dict[str, Any]) -> Iterator[Span]:
     yield Span(
         trace=name_of(record.get("traceId", record.get("trace_id", identity.get("trace_id")))),
         end=_time(end),
-        attributes=_attributes(record["attributes"]),
+        attributes=openinference.flat(_attributes(record["attributes"])),
+        name=name_of(record.get("name")),
+        message=name_of(status.get("message", status.get("description"))),
         events=[
             (name_of(event.get("name")), _attributes(event.get("attributes")))
             for event in record.get("events") or []
@@ -186,14 +206,19 @@ def _any_value(value: object, depth: int = 0) -> Any:
 def _largest(spans: Iterable[Span]) -> list[dict[str, Any]]:
     best: dict[str, Span] = {}
     failed: dict[str, list[str]] = {}
+    silent: dict[str, Silent] = {}
     for span in spans:
+        if not span.size:
+            observe(silent, span, 0, "")
         call = _failed_call(span)
         if call is not None:
             failed.setdefault(span.trace, []).append(call)
         old = best.get(span.conversation)
         if span.size and (old is None or (old.size, old.end) < (span.size, span.end)):
             best[span.conversation] = span
-    return [{**span.plain(), _GATHERED: failed.get(span.trace, [])} for span in best.values()]
+    found = [{**span.plain(), _GATHERED: failed.get(span.trace, [])} for span in best.values()]
+    told = {span.trace for span in best.values()}
+    return found + [{"trace": t, "silent": spans.plain()} for t, spans in silent.items() if t not in told]
 
 
 def _failed_call(span: Span) -> str | None:
@@ -208,7 +233,12 @@ def _failed_call(span: Span) -> str | None:
 def _log(span: dict[str, Any]) -> Log:
     attributes = mapping_of(span.get("attributes"))
     failed = set(span.get(_GATHERED) or [])
-    said = list(_parts_said(attributes)) or list(_numbered_said(attributes)) or list(_event_said(span.get("events")))
+    said = (
+        list(openinference.said_of_span(attributes))
+        or list(_parts_said(attributes))
+        or list(_numbered_said(attributes))
+        or list(_event_said(span.get("events")))
+    )
     said = [
         replace(entry, failed=True) if entry.role == "tool" and entry.answers in failed else entry for entry in said
     ]
@@ -217,9 +247,14 @@ def _log(span: dict[str, Any]) -> Log:
     return Log(
         id=name_of(attributes.get("gen_ai.conversation.id")) or name_of(span.get("trace")),
         said=tuple(said),
-        tools=specs_of(_json(attributes.get("gen_ai.tool.definitions"))),
+        tools=specs_of(_json(attributes.get("gen_ai.tool.definitions")))
+        or specs_of(openinference.tools_in(attributes)),
         category=name_of(attributes.get("gen_ai.agent.name")),
-        model=name_of(attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model")),
+        model=name_of(
+            attributes.get("gen_ai.response.model")
+            or attributes.get("gen_ai.request.model")
+            or attributes.get("llm.model_name")
+        ),
         reward=number_of(attributes.get("gen_ai.evaluation.score.value")),
         finish=Finish.TOKEN_LIMIT if cut else Finish.COMPLETED,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seal.errors import Blame, DataError, Failure
+from seal.logs.gold import changes_state
 from seal.logs.readers.chat import ROLES, call_of, message_of, said_of
 from seal.logs.record import Action, Context, Gold, Log, Said, WrittenCall
 from seal.logs.repair import guess_call
@@ -21,7 +22,7 @@ from seal.types import Finish, StateDifference
 
 NAME = "tau"
 _STEP_LIMITS = {"max_steps": Finish.STEP_LIMIT, "context_window_exceeded": Finish.TOKEN_LIMIT}
-_ACTION = re.compile(r"^\s*Action\s*:\s*(\{.*)\Z", re.MULTILINE | re.DOTALL)
+_ACTION = re.compile(r"^[ \t]*Action[ \t]*:\s*(\{.*)\Z", re.MULTILINE | re.DOTALL)
 _OUTPUT = "API output:"
 _BROKEN = {"infrastructure_error", "unexpected_error", "user_error"}
 
@@ -51,6 +52,9 @@ def _first(record: dict[str, Any], context: Context) -> Log:
     checks = mapping_of(outcome.get("info"))
     outputs = mapping_of(checks.get("outputs"))
     unsaid = tuple(text for text, told in outputs.items() if told is False)
+    # The state is compared, so that reads in the gold actions do not count; a good state absolves all of them.
+    right_state = (number_of(checks.get("r_actions")) or 0) >= 1 and "r_actions" in checks
+    actions = [] if right_state else [action for action in _actions(task.get("actions")) if changes_state(action.name)]
     said = _acted(said_of(record["traj"], where="traj"))
     error = info.get("error")
     failure = Failure(Blame.INFRASTRUCTURE, "error", name_of(error)[:400]) if error and not said else None
@@ -65,7 +69,7 @@ def _first(record: dict[str, Any], context: Context) -> Log:
         kind="r_outputs" if unsaid else "r_actions" if "r_actions" in checks else None,
         detail="information missing from the answers" if unsaid else "the database is not as the reference leaves it",
         failure=failure,
-        gold=Gold(tuple(_actions(task.get("actions"))), unsaid),
+        gold=Gold(tuple(actions), unsaid),
     )
 
 
@@ -112,6 +116,14 @@ def _second(record: dict[str, Any], context: Context) -> Log:
         for check in _list(outcome.get("env_assertions"))
         if check.get("met") is False
     )
+    basis = _basis(outcome, criteria)
+    actions = [
+        action
+        for action in _actions(criteria.get("actions") or _checked(outcome))
+        if "ACTION" in basis or ("DB" in basis and changes_state(action.name))
+    ]
+    if mapping_of(outcome.get("db_check")).get("db_match") is True and "ACTION" not in basis:
+        actions = []
     breakdown = mapping_of(outcome.get("reward_breakdown"))
     failing = [str(part) for part, value in breakdown.items() if number_of(value) == 0]
     return Log(
@@ -126,8 +138,25 @@ def _second(record: dict[str, Any], context: Context) -> Log:
         detail=f"failed: {', '.join(failing)}" if failing else "",
         finish=_STEP_LIMITS.get(reason, Finish.COMPLETED),
         failure=failure,
-        gold=Gold(tuple(_actions(criteria.get("actions"))), unsaid, unmet),
+        gold=Gold(
+            tuple(actions),
+            unsaid if "COMMUNICATE" in basis else (),
+            unmet if "ENV_ASSERTION" in basis else (),
+        ),
     )
+
+
+def _checked(outcome: dict[str, Any]) -> list[dict[str, Any]]:
+    """The gold actions of a simulation in a file of its own, which leaves the task out."""
+    return [mapping_of(check.get("action")) for check in _list(outcome.get("action_checks"))]
+
+
+def _basis(outcome: dict[str, Any], criteria: dict[str, Any]) -> frozenset[str]:
+    """The parts that the reward is made of; all of them where the file does not say."""
+    named = outcome.get("reward_basis") or criteria.get("reward_basis")
+    if isinstance(named, list) and named:
+        return frozenset(str(part).rsplit(".", 1)[-1].upper() for part in named)
+    return frozenset({"DB", "COMMUNICATE", "ENV_ASSERTION"})
 
 
 def _assertion(check: dict[str, Any]) -> str:

@@ -7,18 +7,22 @@ missing, the path to the last leaf of `tree` is read. Described in the public re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from seal.errors import DataError
 from seal.logs.record import Context, Log, Said, WrittenCall
 from seal.logs.tools import specs_of
-from seal.logs.values import mapping_of, name_of, text_of
+from seal.logs.values import mapping_of, name_of, text_of, unwrapped
 from seal.types import FaultKind, Finish
 
 NAME = "toolbench"
 _CODES = {1: FaultKind.UNKNOWN_TOOL, 2: FaultKind.ARGUMENTS, 5: FaultKind.DEADLINE}
 """Observation codes that say why: 1 an invented tool, 2 arguments that could not be read, 5 a time-out."""
+_SUSPECTED = 11
+"""The server found a word such as "message" in a long answer, which may be as good as any."""
+_COMPLAINT = re.compile(r"""['"](?:errors?|message|msg|status_?code|status|title)['"]\s*:""", re.IGNORECASE)
 _GAVE_UP = "give_up"
 _DEEPEST = 2000
 
@@ -27,9 +31,17 @@ def matches(record: object) -> bool:
     """Whether a record is a ToolBench answer."""
     if not isinstance(record, dict):
         return False
-    return isinstance(record.get("answer_generation"), dict) or (
-        isinstance(record.get("answer"), dict) and "answer_details" in record["answer"] and "query" in record
-    )
+    return isinstance(record.get("answer_generation"), dict) or _is_converted(record) or _by_query(record)
+
+
+def _is_converted(record: object) -> bool:
+    answer = record.get("answer") if isinstance(record, dict) else None
+    return isinstance(record, dict) and isinstance(answer, dict) and "answer_details" in answer and "query" in record
+
+
+def _by_query(record: dict[str, Any]) -> bool:
+    """Whether this is one file of ToolEval's: converted answers by query id."""
+    return bool(record) and _is_converted(next(iter(record.values())))
 
 
 def read(record: Any, context: Context) -> Iterator[Log]:
@@ -38,7 +50,15 @@ def read(record: Any, context: Context) -> Iterator[Log]:
     Raises:
         DataError: If it holds no chain of actions.
     """
-    yield _tree(record, context) if isinstance(record.get("answer_generation"), dict) else _converted(record, context)
+    if isinstance(record.get("answer_generation"), dict):
+        yield _tree(record, context)
+    elif _is_converted(record):
+        yield _converted(record, context)
+    else:
+        for query, answer in record.items():
+            if not _is_converted(answer):
+                raise DataError(f"the answer to query {query!r} is none: expected `query` and `answer`")
+            yield _converted({"id": query, **answer}, context)
 
 
 def _tree(record: dict[str, Any], context: Context) -> Log:
@@ -79,13 +99,13 @@ def _tree(record: dict[str, Any], context: Context) -> Log:
 def _observation(node: dict[str, Any], action: str) -> Said:
     code = node.get("observation_code")
     known = code if isinstance(code, int) else 0
-    return Said(
-        "tool",
-        text_of(node.get("observation")),
-        tool=action,
-        failed=True if known in _CODES or known > 5 else None,
-        fault=_CODES.get(known),
-    )
+    text = text_of(node.get("observation"))
+    if known == _SUSPECTED:
+        answer = text_of(mapping_of(unwrapped(text)).get("response"))
+        if answer and not _COMPLAINT.search(answer[:200]):
+            return Said("tool", answer, tool=action)
+    failed = True if known in _CODES or known > 5 else None
+    return Said("tool", text, tool=action, failed=failed, fault=_CODES.get(known))
 
 
 def _last_try(record: dict[str, Any]) -> list[Any]:
@@ -116,6 +136,8 @@ def _converted(record: dict[str, Any], context: Context) -> Log:
         said.extend(_detail(node))
         following = node.get("next")
         nodes = following if isinstance(following, list) else []
+    if len(said) == 1:
+        said.append(Said("assistant", text_of(answer.get("final_answer"))))
     return Log(
         id=name_of(record.get("id")) or context.stem,
         said=tuple(said),

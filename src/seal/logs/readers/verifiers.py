@@ -15,7 +15,7 @@ from seal.errors import Blame, DataError, Failure
 from seal.logs.readers.chat import said_of
 from seal.logs.record import Context, Log
 from seal.logs.tools import specs_of
-from seal.logs.values import mapping_of, name_of, number_of
+from seal.logs.values import mapping_of, messages_in, name_of, number_of
 from seal.types import Finish
 
 NAME = "verifiers"
@@ -49,6 +49,7 @@ def read(record: Any, context: Context) -> Iterator[Log]:
 
 def _result(record: dict[str, Any]) -> Log:
     prompt, completion = record.get("prompt"), record.get("completion")
+    prompt, completion = messages_in(prompt) or prompt, messages_in(completion) or completion
     if isinstance(prompt, str):
         prompt = [{"role": "user", "content": prompt}]
     if isinstance(completion, str):
@@ -61,10 +62,10 @@ def _result(record: dict[str, Any]) -> Log:
         finish = Finish.TOKEN_LIMIT
     info = mapping_of(record.get("info"))
     return Log(
-        id=name_of(record.get("example_id", record.get("id"))),
+        id=name_of(record.get("example_id", record.get("id", record.get("sample_id")))),
         said=said,
         tools=specs_of(record.get("tool_defs")) or specs_of(info.get("oai_tools")),
-        category=name_of(record.get("task")),
+        category=name_of(record.get("task")) or name_of(record.get("env_name")),
         model=name_of(record.get("model")),
         reward=number_of(record.get("reward")),
         detail=_words(error) if error else "",
