@@ -74,7 +74,7 @@ def lines(
         rows: `round`, `value`, `series`.
         y: Title of the axis.
         share: Values are shares, shown in per cent.
-        band: `round`, `low`, `high`, `series`: intervals behind the lines.
+        band: `round`, `low`, `high`, `series`: intervals behind the line of one series.
         height: Pixels.
         zero: Whether the axis holds zero.
     """
@@ -97,10 +97,11 @@ def lines(
     )
     if not band:
         return render(line.properties(width=WIDTH, height=height))
+    behind = SERIES[order.index(band[0]["series"]) % len(SERIES)]
     area = (
         alt.Chart(alt.InlineData(values=list(band)))
-        .mark_area(opacity=0.18)
-        .encode(x=_rounds(), y=alt.Y("low:Q", title=y, axis=axis, scale=scale), y2="high:Q", color=colour)
+        .mark_area(opacity=0.18, color=behind)
+        .encode(x=_rounds(), y=alt.Y("low:Q", title=y, axis=axis, scale=scale), y2="high:Q")
     )
     return render((area + line).properties(width=WIDTH, height=height))
 

@@ -85,7 +85,7 @@ def read(path: Path) -> Source:
             path.name,
             list(_lines(path / "rounds.jsonl")),
             read_json(summary) if summary.is_file() else None,
-            sorted((path / "traces").glob("*.jsonl")),
+            sorted((path / "traces").glob("*.jsonl"), key=lambda file: (not file.name.startswith("round"), file.name)),
         )
     raise MissingError(
         f"there is nothing to report in {path}; expected a run directory with rounds.jsonl, a directory of seal ablate "
