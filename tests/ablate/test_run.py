@@ -52,7 +52,7 @@ FAKE = textwrap.dedent(
     if job["train"]:
         (place / "run").mkdir()
         line = {"round": 0, "rollouts": 64, "tokens": {"prompt": 900, "sampled": 100},
-                "validation": {"success": 0.5}, "interface": {"active": []}, "reliance": None}
+                "validation": {"success": 0.5}, "interface": {"shown": []}, "reliance": None}
         (place / "run" / "rounds.jsonl").write_text(json.dumps(line) + "\\n")
         (place / "run" / "summary.json").write_text(json.dumps(
             {"validation": {"before": {"success": 0.25}}, "best": {"round": 0}}))

@@ -10,7 +10,7 @@ from seal.report.misalignment import emphasis, failures, misalignment, total_var
 
 
 def record(labels: dict[str, int], active: list[str], *, exposure: float = 1.0, **utilities: float) -> dict[str, Any]:
-    return {"labels": labels, "interface": {"active": active, "exposure": exposure}, "utilities": utilities}
+    return {"labels": labels, "interface": {"shown": active, "exposure": exposure}, "utilities": utilities}
 
 
 def test_total_variation_is_half_the_sum_of_differences() -> None:

@@ -159,7 +159,7 @@ def _cell(
             "temperature_1": _mean(run.measured.sampled),
             "best_round": run.summary["best"]["round"],
             "validation": run.validation,
-            "cues": [record["interface"]["active"] for record in run.rounds],
+            "cues": [record["interface"]["shown"] for record in run.rounds],
             "reliance": [record["reliance"]["mean"] if record["reliance"] else None for record in run.rounds],
         }
         for unit, run in runs.items()

@@ -70,7 +70,7 @@ def misalignment(rounds: Sequence[Mapping[str, Any]]) -> list[Misalignment]:
     utilities: Mapping[str, float] | None = None
     for record in rounds:
         now = failures(record["labels"])
-        omega = emphasis(record["interface"]["active"]) if record["interface"]["exposure"] else None
+        omega = emphasis(record["interface"]["shown"]) if record["interface"]["exposure"] else None
         found.append(
             Misalignment(
                 interface=total_variation(omega, _spoken(now)) if omega and now else None,

@@ -128,7 +128,7 @@ def _profile(rounds: Sequence[Record]) -> Section:
 
 
 def _cues(rounds: Sequence[Record]) -> Section | None:
-    used = [cue for cue in CUES if any(cue in record["interface"]["active"] for record in rounds)]
+    used = [cue for cue in CUES if any(cue in record["interface"]["shown"] for record in rounds)]
     if not used:
         return None
     shares = []
@@ -140,7 +140,7 @@ def _cues(rounds: Sequence[Record]) -> Section | None:
     bars = [
         {"cue": cue, "from": record["round"] - 0.5, "to": record["round"] + 0.5}
         for record in rounds
-        for cue in record["interface"]["active"]
+        for cue in record["interface"]["shown"]
         if record["interface"]["exposure"]
     ]
     switches = [[str(record["round"] + 1), change] for record in rounds for change in record["interface"]["changes"]]
