@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from seal.config import load_config, parse_config, to_toml
+from seal.config import RunConfig, load_config, parse_config, to_toml
 from seal.errors import ConfigError, MissingError
 from seal.interface import Recipe
 
@@ -97,3 +97,16 @@ def test_toml_that_the_reader_chokes_on(tmp_path, text, words) -> None:
 def test_an_override_that_is_nested_too_deeply() -> None:
     with pytest.raises(ConfigError, match=r"override of environment\.options\.x is nested too deeply"):
         load_config(None, ["environment.options.x=" + "[" * 3000 + "]" * 3000])
+
+
+def test_recipes_that_extend_the_default_differ_in_what_their_names_say() -> None:
+    recipes = Path(__file__).resolve().parents[1] / "recipes"
+    default = load_config(recipes / "workshop.toml")
+    for name, sections in {
+        "workshop-control": {"interface"},
+        "workshop-vanilla": {"interface", "exposure", "update"},
+        "workshop-naive": {"exposure", "update"},
+    }.items():
+        other = load_config(recipes / f"{name}.toml")
+        different = {f.name for f in fields(RunConfig) if getattr(other, f.name) != getattr(default, f.name)}
+        assert different == sections, name

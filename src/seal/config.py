@@ -17,11 +17,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from seal.errors import ConfigError, MissingError
+from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import InterfaceOptions, Recipe
 from seal.ranges import Range, check_ranges
-from seal.toml import read_toml_file, read_value
+from seal.recipes import read_recipe
+from seal.toml import read_value
 from seal.weights import WeightOptions
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
@@ -319,18 +320,14 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a recipe and lay overrides on top.
 
     Args:
-        path: A TOML file; None for the defaults.
+        path: A TOML file, which may extend another (`seal.recipes`); None for the defaults.
         overrides: `section.key=value` with a TOML value; a bare word counts as a string.
 
     Raises:
         MissingError: If there is no such file.
         ConfigError: If it cannot be used, naming the place.
     """
-    data: dict[str, Any] = {}
-    if path is not None:
-        if not path.is_file():
-            raise MissingError(f"there is no recipe at {path}; recipes of this project are in recipes/")
-        data = read_toml_file(path)
+    data = read_recipe(path) if path is not None else {}
     for override in overrides:
         _override(data, override)
     return parse_config(data, where=str(path) if path is not None else "configuration")

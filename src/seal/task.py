@@ -204,6 +204,15 @@ class Environment(Protocol):
         ...
 
 
+@runtime_checkable
+class Stratified(Protocol):
+    """An environment whose tasks are of kinds that cut through the categories, for tables of experiments."""
+
+    def stratum(self, task: Task) -> str:
+        """What kind of task it is, in words a table can show. No policy or interface receives it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One entry of a conversation, in both renderings.

@@ -34,6 +34,8 @@ def build() -> App:
     app.command("seal.cli.train:train", name="train", help=_TRAIN)
     app.command("seal.cli.eval:evaluate", name="eval", help="Measure success in the bare environment.")
     app.command("seal.cli.diagnose:diagnose", name="diagnose", help="Say why agents fail, from logs that you have.")
+    app.command("seal.cli.ablate:ablate", name="ablate", help="Run a matched experiment: cells, seeds, effects.")
+    app.command("seal.cli.report:report", name="report", help="One page about a run, an evaluation or a design.")
     env = App(name="env", help="List, make, install, check and look at environments.")
     env.command("seal.cli.env:list_", name="list", help="Which environments there are.")
     env.command("seal.cli.env:setup", name="setup", help="Install what an environment needs.")

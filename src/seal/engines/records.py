@@ -30,6 +30,9 @@ class RolloutRecord:
         weight: w_j.
         prompt_tokens: Context tokens that the policy read.
         sampled_tokens: Tokens that it sampled.
+        turns: User turns that it reached.
+        calls: Calls that it wrote, unreadable ones included.
+        unreadable: Those that could not be read.
         labels: By turn.
         cues: Ids of the cues that it saw.
         reliance: r by turn, in nats; None if it was not measured.
@@ -40,6 +43,9 @@ class RolloutRecord:
     weight: float
     prompt_tokens: int
     sampled_tokens: int
+    turns: int
+    calls: int
+    unreadable: int
     labels: tuple[Label, ...]
     cues: tuple[str, ...]
     reliance: tuple[float, ...] | None
@@ -55,6 +61,7 @@ def rollout_records(played: Round, reliance: Sequence[Sequence[float] | None]) -
     records = []
     for j, (tau, cued, turns) in enumerate(zip(played.trajectories, played.cued, reliance, strict=True)):
         generations = [step.generation for turn in tau.turns for step in turn.steps]
+        calls = [call for generation in generations for call in generation.calls]
         records.append(
             RolloutRecord(
                 reward=tau.verdict.reward,
@@ -62,6 +69,9 @@ def rollout_records(played: Round, reliance: Sequence[Sequence[float] | None]) -
                 weight=played.weights[j].trajectory,
                 prompt_tokens=sum(len(g.tokens.shown) for g in generations if g.tokens is not None),
                 sampled_tokens=sum(g.completion_tokens for g in generations),
+                turns=len(tau.turns),
+                calls=len(calls),
+                unreadable=sum(isinstance(call, MalformedCall) for call in calls),
                 labels=played.diagnoses[j].labels,
                 cues=cues_seen(tau, played.interface.shown) if cued else (),
                 reliance=tuple(turns) if turns is not None else None,
@@ -110,6 +120,7 @@ def round_record(
             "mean_failure": _mean([r.weight for r in scored if not (r.reward or 0) > 0]),
         },
         "zero_variance": zero_variance_share(groups),
+        "calls": _calls(rollouts),
         "tokens": {
             "prompt": sum(rollout.prompt_tokens for rollout in rollouts),
             "sampled": sum(rollout.sampled_tokens for rollout in rollouts),
@@ -121,6 +132,15 @@ def round_record(
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
+
+
+def _calls(rollouts: Sequence[RolloutRecord]) -> dict[str, float | None]:
+    """Whether tool use is dying out: calls a turn that was reached, and the share of them that could not be read."""
+    turns, calls = sum(r.turns for r in rollouts), sum(r.calls for r in rollouts)
+    return {
+        "per_turn": calls / turns if turns else None,
+        "unreadable": sum(r.unreadable for r in rollouts) / calls if calls else None,
+    }
 
 
 def interface_gap(

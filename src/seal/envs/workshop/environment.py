@@ -104,6 +104,12 @@ class Workshop:
         """A task in full, reference included: for checks, prints and imitation data. No policy ever receives it."""
         return self._plan(task.id)
 
+    def stratum(self, task: Task) -> str:
+        """Whether a reference call reaches a tool with a fixed hidden rule."""
+        plan = self.plan(task)
+        called = [plan.toolbox[call.name] for turn in plan.turns for call in turn.reference]
+        return "hidden rule" if any(tool.rule is not None and tool.hidden for tool in called) else "no hidden rule"
+
     def show(self, task_id: str) -> str:
         """A task as a person reads it: tools, hidden rules, turns, reference.
 
