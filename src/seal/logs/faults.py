@@ -6,7 +6,9 @@ at the beginning of a text and at an object's telling keys only, so that a docum
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from typing import Any
 
 import orjson
@@ -65,6 +67,7 @@ _ARGUMENTS = re.compile(
 _DEADLINE = re.compile(r"\btimed? ?out\b|\btimeout\b|deadline exceeded", re.IGNORECASE)
 _LOOKED_AT = 600
 _LONGEST_OBJECT = 200_000
+_LONGEST_LITERAL = 20_000
 
 
 def fault_of(said: Said, command: str = "") -> Fault | None:
@@ -138,14 +141,14 @@ def _error_message(text: str) -> str | None:
 
 def _object_error(text: str) -> str | None:
     if (
-        not any(mark in text for mark in ("rror", "code", "Code", '"success"', '"status"', '"ok"'))
+        not any(mark in text for mark in ("rror", "code", "Code", "success", "status", '"ok"', "'ok'"))
         or len(text) > _LONGEST_OBJECT
     ):
         return None
     try:
         value: Any = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None
+        value = _python_object(text)
     if isinstance(value, list):  # MCP content blocks
         texts = [item["text"] for item in value if isinstance(item, dict) and isinstance(item.get("text"), str)]
         return _error_message(texts[0]) if texts and texts[0] != text else None
@@ -168,3 +171,16 @@ def _object_error(text: str) -> str | None:
         told = value.get("message", value.get("detail"))
         return told if isinstance(told, str) else text[:_LOOKED_AT]
     return None
+
+
+def _python_object(text: str) -> Any:
+    """The value of `str(result)`, which trainers put into a tool's message (TRL: `{'error': 'Tool f not found.'}`)."""
+    if text.lstrip()[:2] not in ("{'", '{"') or len(text) > _LONGEST_LITERAL:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's opinion of escapes in somebody's text
+            value = ast.literal_eval(text.strip())
+        return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
