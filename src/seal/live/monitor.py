@@ -94,7 +94,7 @@ class Monitor:
 
     def _evolved(self, profile: Profile, round_number: int | None) -> Interface:
         """Omega after this batch. The round's own batches add up; the rounds before it are settled."""
-        if self._round is None or round_number != self._round:
+        if round_number is None or round_number != self._round:
             if self._profile.turns:
                 self._history = self._history.add(self._profile)
                 self._interface = evolve(self._interface, self._history, self.options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,9 @@ def _schema(tool: Callable[..., object], number: int) -> dict[str, Any]:
 
 def environment_tools(environment: object) -> list[Callable[..., object]]:
     """The methods of a TRL environment that are its tools: public ones but `reset` and `get_reward`."""
-    names = [name for name in dir(type(environment)) if not name.startswith("_") and name not in _NO_TOOLS]
     # Looked up on the class: looking on the object would run its properties.
-    return [getattr(environment, name) for name in names if callable(getattr(type(environment), name))]
+    methods = inspect.getmembers(type(environment), inspect.isfunction)
+    return [getattr(environment, name) for name, _ in methods if not name.startswith("_") and name not in _NO_TOOLS]
 
 
 def runs_of(keys: Sequence[object], size: int | None = None) -> list[range]:
