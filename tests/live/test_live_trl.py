@@ -89,9 +89,8 @@ def test_an_environment_brings_its_tools_and_its_reward(tmp_path) -> None:
 
 
 def pseudo(completions, **_columns):
-    """A reward that depends on what was sampled, with a rollout that nobody can score in each group."""
-    texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
-    return [None if i % 4 == 1 else float(sum(map(ord, text)) % 7) for i, text in enumerate(texts)]
+    """A reward with contrast, and a rollout in each group that nobody can score."""
+    return [None if i % 4 == 1 else i * 3 % 7 for i in range(len(completions))]
 
 
 def length(completions, **_columns):
@@ -119,7 +118,11 @@ def test_no_advantage_changes_whatever_the_weight(tmp_path, options, rewards) ->
             options={"max_completion_length": 8, **options},
         )  # fmt: skip
         logged = plain.train(run)
-        return {n: p.detach().clone() for n, p in run.model.named_parameters()}, logged[0], list(run._logs["advantages"])
+        return (
+            {n: p.detach().clone() for n, p in run.model.named_parameters()},
+            logged[0],
+            list(run._logs["advantages"]),
+        )
 
     diagnosis = DiagnosisReward()
     alone, before, advantages = weights(list(rewards))
@@ -199,7 +202,7 @@ def test_what_is_returned_keeps_unscored_rollouts_unscored() -> None:
     diagnosis = DiagnosisReward()
     completions = ["a", "b", "c"]
     noted = diagnosis.watch(lambda completions, **_: [1.0, None, math.nan])
-    assert noted(prompts=["q"] * 3, completions=completions) [:2] == [1.0, None]
+    assert noted(prompts=["q"] * 3, completions=completions)[:2] == [1.0, None]
     assert diagnosis(["q"] * 3, completions) == [0.0, None, None]
     assert DiagnosisReward()(["q"] * 3, completions) == [None, None, None]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seal.errors import ConfigError
@@ -41,8 +41,7 @@ def diagnosed(
         compute_score: The function that `reward.custom_reward_function` would name, synchronous or not; it returns a
             number or a dictionary with `score`.
         tools: What the model is offered: schemas, or the path of a schema file.
-        dialect: Strict dialect of calls in text, or `auto`; of no matter where messages are handed on
-            (`KeepsMessages`).
+        dialect: Strict dialect of calls in text, or `auto`.
         round_size: Rollouts in each process that make one round of the interface, for `seal_cue`.
         numbers: Whether to return numbers too. verl draws bootstrap samples of each when it validates with several
             rollouts a prompt.
@@ -93,31 +92,42 @@ class KeepsMessages:
     """
 
     async def _handle_generating_state(self, agent_data: Any, *args: Any, **kwargs: Any) -> Any:
-        kept = agent_data.extra_fields.get(MESSAGES) or {"prompt_length": len(agent_data.messages)}
         known = len(agent_data.messages)
         state = await super()._handle_generating_state(agent_data, *args, **kwargs)  # type: ignore[misc]
-        if agent_data.messages[known:] and agent_data.messages[-1].get("tool_calls"):
-            kept["messages"] = agent_data.messages  # the loop's own list: the tools' answers follow in it
-        else:
-            # The last one. verl's message of it lacks attempts at calls that its parser did not take, or is missing
-            # altogether where a limit ended the rollout.
-            loop: Any = self
-            text = loop.tokenizer.decode(agent_data.response_ids, skip_special_tokens=True)
-            last = {"role": "assistant", "content": text}
-            if len(agent_data.response_mask) >= loop.response_length:
-                last["finish_reason"] = "length"
-            kept["messages"] = [*agent_data.messages[:known], last]
-        agent_data.extra_fields[MESSAGES] = kept
+        # The loop's own list, in which the tools' answers follow. What the policy said is kept as it was written: verl's
+        # messages lack attempts at calls that its parser did not take, and the last one where a limit ended the rollout.
+        kept = agent_data.extra_fields.setdefault(MESSAGES, {"prompt_length": known, "written": {}, "cut": False})
+        kept["messages"] = agent_data.messages
+        loop: Any = self
+        kept["written"][known] = _written(loop.tokenizer, agent_data.response_ids)
+        kept["cut"] = len(agent_data.response_mask) >= loop.response_length
         return state
 
 
-def _halves(kept: Any) -> tuple[list[Any], list[Any]]:
-    """The prompt and what the policy made of it; of a plain list, what follows its last user message."""
+def _written(tokenizer: Any, ids: Sequence[int]) -> str:
+    """What was sampled, marks of calls included, without the token that ended it."""
+    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+    kept = list(ids)
+    while kept and kept[-1] in ends:
+        kept.pop()
+    return str(tokenizer.decode(kept, skip_special_tokens=False))
+
+
+def _halves(kept: Any) -> tuple[list[Any], list[Any], bool]:
+    """The prompt, what the policy made of it, and whether that was cut off.
+
+    Args:
+        kept: What `KeepsMessages` left, or the messages of another loop; of these the policy's are those that follow
+            the last message of the user.
+    """
     if isinstance(kept, Mapping):
-        return kept["messages"][: kept["prompt_length"]], kept["messages"][kept["prompt_length"] :]
+        messages = list(kept["messages"])
+        for at, text in sorted(kept["written"].items()):
+            messages[at : at + 1] = [{"role": "assistant", "content": text}]
+        return messages[: kept["prompt_length"]], messages[kept["prompt_length"] :], kept["cut"]
     users = [i for i, message in enumerate(kept) if message.get("role") == "user"]
     start = users[-1] + 1 if users else 0
-    return list(kept[:start]), list(kept[start:])
+    return list(kept[:start]), list(kept[start:]), False
 
 
 class _Labeller:
@@ -138,9 +148,9 @@ class _Labeller:
         given = dict(result) if isinstance(result, Mapping) else {"score": result, "acc": result}
         info = call.get("extra_info")
         kept = info.get(MESSAGES) if isinstance(info, Mapping) else None
-        prompt, completion = (None, call.get("solution_str", "")) if kept is None else _halves(kept)
+        prompt, completion, cut = (None, call.get("solution_str", ""), False) if kept is None else _halves(kept)
         score = given.get("score")
-        record = record_of(prompt, completion, reward=None if score is None else float(score))
+        record = record_of(prompt, completion, reward=None if score is None else float(score), cut=cut)
         with self._lock:
             batch = self._monitor.batch([record], round_number=self._count // self._round_size)
             self._count += 1
