@@ -94,7 +94,7 @@ def tool_specs(tools: object) -> tuple[ToolSpec, ...] | None:
 
 def _schema(tool: Callable[..., object], number: int) -> dict[str, Any]:
     """The schema that the model is shown: TRL and chat templates make it with the same function of transformers."""
-    from transformers.utils import get_json_schema  # noqa: PLC0415 -- heavy
+    from transformers.utils.chat_template_utils import get_json_schema  # noqa: PLC0415 -- heavy
 
     try:
         schema: dict[str, Any] = get_json_schema(tool)

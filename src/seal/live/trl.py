@@ -1,22 +1,21 @@
 """A reward function for TRL's GRPOTrainer that rewards nothing and logs why turns fail.
 
 What it returns is 0 for a rollout that the watched reward function scored and None for any other. A constant has no
-advantage, and a rollout that nobody scored stays unscored; so no weight, scaling or aggregation of TRL's makes it change
-an advantage.
+advantage, and a rollout that nobody scored stays unscored; so it changes no advantage, whatever the weight, the scaling
+and the aggregation.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 from seal.errors import ConfigError
 from seal.live.monitor import Batch, Monitor, settings_of
 from seal.live.records import environment_tools, record_of, runs_of, tool_specs
+from seal.live.wrap import name_of, then
 from seal.logs.text import AUTO
 from seal.types import ToolSpec
 
@@ -85,26 +84,8 @@ class DiagnosisReward:
             )
         if self._watched is not None:
             raise ConfigError(f"{self._watched!r} is watched already; one reward function is the verdict")
-        self._watched = _name(reward)
-        if inspect.iscoroutinefunction(inspect.unwrap(_inner(reward))) or inspect.iscoroutinefunction(
-            getattr(reward, "__call__", None)  # noqa: B004 -- an object whose __call__ is asynchronous
-        ):
-
-            async def noted(*args: Any, **kwargs: Any) -> Any:
-                rewards = await reward(*args, **kwargs)
-                self._note(kwargs, rewards)
-                return rewards
-
-        else:
-
-            def noted(*args: Any, **kwargs: Any) -> Any:
-                rewards = reward(*args, **kwargs)
-                self._note(kwargs, rewards)
-                return rewards
-
-        functools.update_wrapper(noted, reward)
-        noted.__name__ = self._watched
-        return noted
+        self._watched = name_of(reward)
+        return cast("RewardFunction", then(reward, self._note))
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Be a reward function.
@@ -124,12 +105,13 @@ class DiagnosisReward:
         rewards = waiting.rewards or [None] * len(completions)
         return [None if reward is None else 0.0 for reward in rewards]
 
-    def _note(self, call: dict[str, Any], rewards: Sequence[Any]) -> None:
+    def _note(self, rewards: Sequence[Any], _args: tuple[Any, ...], call: dict[str, Any]) -> Sequence[Any]:
         completions = call["completions"]
         waiting = self._batch_of(completions)
         waiting.rewards = [_number(reward) for reward in rewards]
         if len(waiting.rewards) == len(completions):  # TRL itself refuses another number, with a better message
             self._finish(waiting)
+        return rewards
 
     def _batch_of(self, completions: Sequence[Any]) -> _Waiting:
         """The batch that these completions belong to: TRL hands the same list to every reward function."""
@@ -200,17 +182,6 @@ class _Waiting:
         self.completions = completions
         self.call: tuple[Sequence[Any], dict[str, Any]] | None = None
         self.rewards: list[float | None] | None = None
-
-
-def _inner(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _name(function: RewardFunction) -> str:
-    inner = _inner(function)
-    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def _number(reward: Any) -> float | None:

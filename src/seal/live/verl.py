@@ -7,15 +7,14 @@ in the rollouts that it writes to `rollout_data_dir` and `validation_data_dir`. 
 
 from __future__ import annotations
 
-import functools
-import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from seal.errors import ConfigError
 from seal.live.monitor import PREFIX, Monitor, settings_of
 from seal.live.records import record_of
+from seal.live.wrap import then
 from seal.logs import Settings
 from seal.logs.text import AUTO
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS, Label
@@ -59,20 +58,10 @@ def diagnosed(
     if round_size < 1:
         raise ConfigError(f"round_size is a number of rollouts, 1 or more; got {round_size}")
     labeller = _Labeller(settings_of(tools, dialect), round_size, numbers)
-    if inspect.iscoroutinefunction(compute_score) or inspect.iscoroutinefunction(
-        getattr(compute_score, "__call__", None)  # noqa: B004 -- an object whose __call__ is asynchronous
-    ):
-
-        async def wrapped(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            return labeller.add(await compute_score(*args, **kwargs), _call(args, kwargs))
-
-    else:
-
-        def wrapped(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            return labeller.add(compute_score(*args, **kwargs), _call(args, kwargs))
-
-    functools.update_wrapper(wrapped, compute_score)
-    return wrapped
+    return cast(
+        "Callable[..., Any]",
+        then(compute_score, lambda result, args, kwargs: labeller.add(result, _call(args, kwargs))),
+    )
 
 
 def _call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -94,8 +83,8 @@ class KeepsMessages:
     async def _handle_generating_state(self, agent_data: Any, *args: Any, **kwargs: Any) -> Any:
         known = len(agent_data.messages)
         state = await super()._handle_generating_state(agent_data, *args, **kwargs)  # type: ignore[misc]
-        # The loop's own list, in which the tools' answers follow. What the policy said is kept as it was written: verl's
-        # messages lack attempts at calls that its parser did not take, and the last one where a limit ended the rollout.
+        # The loop's own list, in which the tools' answers follow. What the policy said is kept as it was written:
+        # verl's messages lack attempts at calls that its parser did not take, and the last one where a limit ended it.
         kept = agent_data.extra_fields.setdefault(MESSAGES, {"prompt_length": known, "written": {}, "cut": False})
         kept["messages"] = agent_data.messages
         loop: Any = self
