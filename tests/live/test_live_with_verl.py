@@ -1,6 +1,6 @@
 """The same in verl's own code, where verl is installed: its reward manager, its metrics, its tool loop.
 
-Run it in an environment of its own, since verl wants other versions than `requirements.lock` has (design/live.md).
+Run it in an environment of its own, since verl wants other versions than `requirements.lock` has (docs/live.md).
 """
 
 from __future__ import annotations
