@@ -124,7 +124,12 @@ class RolloutConfig:
         temperature: Of sampling; evaluation is greedy.
         max_new_tokens: Of one assistant message.
         batch_size: Conversations that are decoded together.
-        max_cached_tokens: Tokens whose keys and values are kept over turns; beyond, contexts are computed again.
+        max_cached_tokens: Tokens whose keys and values are kept over turns; beyond, contexts are computed again. vLLM
+            keeps at least one context.
+        sampler: `transformers`, our own decoding on the trained model, or `vllm`, which gets its weights before each
+            round and is checked against it (docs/vllm.md).
+        sampler_tolerance: Of vLLM: nats by which it may differ from the trained model on fixed tokens after a transfer
+            of weights; beyond, the run stops.
     """
 
     rounds: Annotated[int, Range(1, 1_000_000)] = 10
@@ -134,10 +139,14 @@ class RolloutConfig:
     max_new_tokens: Annotated[int, Range(1, 100_000_000)] = 256
     batch_size: Annotated[int, Range(1, 65_536)] = 64
     max_cached_tokens: Annotated[int, Range(1, 1_000_000_000_000)] = 200_000
+    sampler: Literal["transformers", "vllm"] = "transformers"
+    sampler_tolerance: Annotated[float, Range(0, 100, above=True)] = 1e-3
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_ranges("rollout", self)
+        if self.sampler != "vllm" and self.sampler_tolerance != 1e-3:
+            raise ConfigError("rollout.sampler_tolerance compares vLLM with the trained model: it needs sampler = 'vllm'")
         for product, most, what in (
             (self.rounds * self.prompts, _MOST_PROMPTS, "rounds x prompts"),
             (self.prompts * self.group_size, _MOST_ROLLOUTS, "prompts x group_size"),
@@ -171,6 +180,9 @@ class UpdateConfig:
             advantage nor by the KL loss nor by the entropy bonus.
         baseline: Rollouts of a group over which advantages are normalised: `all`, or `kept` ones, without the dropped.
             With `all`, advantages of the kept rollouts sum above zero, since the dropped ones are failures.
+        importance_cap: With `rollout.sampler = "vllm"`: multiply each token's loss by the ratio of the trained model's
+            probability to the sampler's, at most this (truncated importance sampling, Yao et al. 2025; TRL's
+            `token_truncate`). Costs a forward pass over the round. None for none.
         gradient_checkpointing: Trade time for memory.
     """
 
@@ -189,6 +201,7 @@ class UpdateConfig:
     score_on: Literal["shown", "bare", "both"] = "shown"
     cued_failures: Literal["keep", "drop"] = "keep"
     baseline: Literal["all", "kept"] = "all"
+    importance_cap: Annotated[float | None, Range(1, 1_000_000)] = None
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
@@ -290,6 +303,34 @@ class RunConfig:
             raise ConfigError(
                 f"update.micro_batch must divide mini_batch x group_size = {rows}, got {self.update.micro_batch}"
             )
+
+        self._check_sampler()
+
+    def _check_sampler(self) -> None:
+        """Refuse what the sampler vllm cannot do, and what cannot be done without it."""
+        if self.update.importance_cap is not None:
+            if self.rollout.sampler != "vllm":
+                raise ConfigError("update.importance_cap corrects what vLLM sampled: it needs rollout.sampler = 'vllm'")
+            if self.update.score_on != "shown":
+                raise ConfigError(
+                    f"update.importance_cap with score_on = {self.update.score_on!r} would correct for the cues, not for "
+                    "the sampler (pi(token | bare) / pi(token | shown), which suppresses what they taught): it needs "
+                    "score_on = 'shown'"
+                )
+        if self.rollout.sampler != "vllm":
+            return
+        if self.lora.enabled and self.model.dtype != "float32":
+            raise ConfigError(
+                f"rollout.sampler = 'vllm' with lora gets the adapter merged into the weights, and a small update would "
+                f"be rounded away in {self.model.dtype}: it needs model.dtype = 'float32'"
+            )
+        if self.model.trust_remote_code:
+            raise ConfigError(
+                "rollout.sampler = 'vllm' runs vLLM's own code of a model, not that which comes with it: it needs "
+                "model.trust_remote_code = false"
+            )
+        if self.model.device == "mps":
+            raise ConfigError("rollout.sampler = 'vllm' runs on cpu or cuda, model.device is 'mps'")
 
     def cautions(self) -> list[str]:
         """What can be trained and may go wrong, in words: what, why, and what to do instead."""

@@ -12,6 +12,7 @@ from typing import Any
 import seal
 from seal.engines.whole import file_sum
 from seal.models.load import adapter_base
+from seal.models.vllm_install import vllm_version
 from seal.task import Environment
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "numpy")
@@ -20,13 +21,16 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", 
 _NOT_THE_MODEL = (".md", ".png", ".jpg", ".gitattributes")
 
 
-def origin(source: Path | str, model: Any, environment: Environment) -> dict[str, str]:
+def origin(
+    source: Path | str, model: Any, environment: Environment, *, sampler: str = "transformers"
+) -> dict[str, str]:
     """What a run is made with.
 
     Args:
         source: Where the model was loaded from, as `seal.models.load.model_directory` found it.
         model: The loaded model; its device is told.
         environment: Its data is told if it says where that is (`data_files`).
+        sampler: `vllm`: its version is told.
 
     Returns:
         Name -> version or hash, for people and for comparison.
@@ -38,6 +42,8 @@ def origin(source: Path | str, model: Any, environment: Environment) -> dict[str
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
+    if sampler == "vllm":
+        found["vllm"] = vllm_version()
     found["device"] = _device(model)
     found["model"] = _model(source, model)
     files = getattr(environment, "data_files", None)

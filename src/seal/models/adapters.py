@@ -224,13 +224,16 @@ def save(model: PeftModel, lineage: Lineage, target: Path) -> None:
 def save_whole(model: PeftModel, target: Path) -> None:
     """Write the model with its adapter merged, leaving the model in memory as it is, bit for bit."""
     base: Any = model.get_base_model()
-    base.save_pretrained(target, state_dict=dict(_merged_weights(base)))
+    base.save_pretrained(target, state_dict=dict(merged_weights(base)))
 
 
-def _merged_weights(base: Any) -> Iterator[tuple[str, Tensor]]:
-    from peft.tuners.lora import LoraLayer  # noqa: PLC0415 -- optional
+def merged_weights(base: Any) -> Iterator[tuple[str, Tensor]]:
+    """The weights of a model by name, one after the other, those of adapted layers with the adapter merged.
 
-    layers: dict[str, Any] = {name: layer for name, layer in base.named_modules() if isinstance(layer, LoraLayer)}
+    Args:
+        base: A transformers model, or what a PEFT model with the adapter `default` has inside.
+    """
+    layers: dict[str, Any] = {name: layer for name, layer in base.named_modules() if hasattr(layer, "get_delta_weight")}
     for name, tensor in base.state_dict().items():
         owner, found, leaf = name.rpartition(".base_layer.")
         if found and owner in layers:

@@ -19,6 +19,7 @@ from seal.errors import ConfigError
 from seal.models.chat import ChatFormat
 from seal.models.decode import Decoder, PlainDecoder, Row, SlotDecoder, decode, evaluating, plain_attention
 from seal.models.kv import Segment, total_length
+from seal.models.limits import context_limit, model_stop_ids
 from seal.models.padding_proof import padding_fault
 from seal.task import Conversation
 from seal.types import Generation
@@ -89,12 +90,12 @@ class LocalPolicy:
         if chat is None:
             chat = ChatFormat(tokenizer)
             chat.prove()
-        self.chat = chat.closed_by(_stop_ids(model))
+        self.chat = chat.closed_by(model_stop_ids(model))
         self.name = name or str(model.config.name_or_path or type(model).__name__)
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
         self.min_new_tokens = min(min_new_tokens, max_new_tokens)
-        self.max_context = _context_limit(model, max_context)
+        self.max_context = context_limit(model, max_context)
         self.batch_size = batch_size
         self.max_cached_tokens = max_cached_tokens
         self.seed = seed
@@ -209,17 +210,3 @@ class LocalPolicy:
 def _uniforms(seed: tuple[int, ...], step: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Numbers in [0, 1) for one message; the first n do not depend on `count`."""
     return np.random.default_rng([*seed, step]).random(count)
-
-
-def _context_limit(model: PreTrainedModel, wanted: int | None) -> int:
-    own = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return min((int(limit) for limit in (own, wanted) if limit), default=4096)
-
-
-def _stop_ids(model: PreTrainedModel) -> frozenset[int]:
-    """What the model's own generation settings call the end of a message."""
-    settings = getattr(model, "generation_config", None)
-    found = getattr(settings, "eos_token_id", None)
-    if found is None:
-        return frozenset()
-    return frozenset(found if isinstance(found, list) else [found])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging as levels
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
@@ -89,6 +90,8 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # the version is pinned
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+        # Nothing of TRL's way of using vLLM is used.
+        warnings.filterwarnings("ignore", message="TRL currently supports vLLM versions", category=UserWarning)
         # PEFT looks for a changed vocabulary beside the base that an adapter names, which may be an adapter itself.
         warnings.filterwarnings("ignore", message="Could not find a config file in")
         warnings.filterwarnings("ignore", message="fan_in_fan_out is set to False")  # and PEFT sets it right (GPT-2)
@@ -146,8 +149,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         warmup_steps=update.warmup_rounds * config.steps_per_round,
         weight_decay=update.weight_decay,
         max_grad_norm=update.max_grad_norm,
-        gradient_checkpointing=None,  # type: ignore[arg-type]  # the deprecated name of the next, on by default in TRL
-        activation_checkpointing=update.gradient_checkpointing,
+        **_checkpointing(update.gradient_checkpointing, {field.name for field in fields(GRPOConfig)}),
         bf16=config.model.dtype == "bfloat16",
         fp16=config.model.dtype == "float16",
         use_cpu=device == "cpu",
@@ -169,6 +171,13 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         dataloader_num_workers=0,
         remove_unused_columns=False,
     )
+
+
+def _checkpointing(wanted: bool, known: Collection[str]) -> dict[str, Any]:
+    """Transformers 5.24 calls it `activation_checkpointing`, 5.19 does not; TRL switches it on by the old name."""
+    if "activation_checkpointing" in known:
+        return {"gradient_checkpointing": None, "activation_checkpointing": wanted}
+    return {"gradient_checkpointing": wanted}
 
 
 def processes(config: RunConfig) -> Any:

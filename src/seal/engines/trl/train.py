@@ -28,7 +28,7 @@ from seal.episodes import play_tasks
 from seal.errors import ConfigError, MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
-from seal.task import Environment, TaskSet
+from seal.task import Environment, Policy, TaskSet
 from seal.trace import Traced, write_json
 from seal.types import Diagnosis, Trajectory
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from seal.models.adapters import Lineage
     from seal.models.chat import ChatFormat
     from seal.models.chat_proof import ChatProof
-    from seal.models.local import LocalPolicy
+    from seal.engines.trl.sampling import Sampler
 
 _Part = TypeVar("_Part")
 
@@ -81,8 +81,10 @@ def train(
     if config.evaluation.every:
         validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
     from seal.engines.trl.build import processes, quiet  # noqa: PLC0415 -- loads torch and transformers
+    from seal.engines.trl.sampling import check_sampler  # noqa: PLC0415
 
     process = processes(config)
+    check_sampler(config, process.num_processes)
     test = None
     if config.evaluation.held_out:
         test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
@@ -122,6 +124,7 @@ class _Run:
     lineage: Lineage
     chat: ChatFormat
     proof: ChatProof
+    sampler: Sampler
 
     def __init__(
         self,
@@ -178,6 +181,7 @@ class _Run:
     def _build(self, order: list[str]) -> Path | None:
         """Load the starting policy and put the trainer around it; the checkpoint to go on from, if there is one."""
         from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
+        from seal.engines.trl.sampling import make_sampler  # noqa: PLC0415
         from seal.models.chat import ChatFormat  # noqa: PLC0415
         from seal.models.load import is_run, load_start, model_directory  # noqa: PLC0415
 
@@ -191,7 +195,8 @@ class _Run:
             threads=self.config.model.threads,
             trust_remote_code=self.config.model.trust_remote_code,
         )
-        state, checkpoint = self._take_up(origin(source, model, self.environment) if self.main else {})
+        made_with = origin(source, model, self.environment, sampler=self.config.rollout.sampler) if self.main else {}
+        state, checkpoint = self._take_up(made_with)
         self._rows_apart = self._prove_padding(model)
         self.chat = ChatFormat(
             self.tokenizer, self.config.model.dialect, template_options=self.config.model.template_options
@@ -209,6 +214,7 @@ class _Run:
             checkpoints=self.directory.store.path,
         )
         self.accelerator = self.trainer.accelerator
+        self.sampler = make_sampler(self.config, self.tokenizer, self.chat)
         return checkpoint
 
     def _take_up(self, made_with: Mapping[str, str]) -> tuple[State, Path | None]:
@@ -264,7 +270,12 @@ class _Run:
         self._played = played
         everyone = [line for share in self._gather(rollout_records(played, by_turn)) for line in share]
         self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
-        self._record["seconds"] = {**played.seconds, "reliance": perf_counter() - started}
+        seconds = {**played.seconds, "reliance": perf_counter() - started}
+        started = perf_counter()
+        self._record["sampler"] = self._measure_sampler(played)
+        if self._record["sampler"] is not None:
+            seconds["sampler"] = self.sampler.seconds + perf_counter() - started
+        self._record["seconds"] = seconds
         self.reporter.begin("update", round_index=played.index, total=None)
         self._update_started = perf_counter()
         return played, following
@@ -319,26 +330,12 @@ class _Run:
         )
 
     @contextmanager
-    def _policy(self, temperature: float, model: PreTrainedModel | None = None) -> Iterator[LocalPolicy]:
+    def _policy(self, temperature: float, model: PreTrainedModel | None = None) -> Iterator[Policy]:
         """The current weights (or another model's) as a policy, computing in the data type of the update."""
-        from seal.models.local import LocalPolicy  # noqa: PLC0415 -- loads torch
-
-        with self.accelerator.autocast():
-            policy = LocalPolicy(
-                model or self.accelerator.unwrap_model(self.trainer.model),
-                self.tokenizer,
-                chat=self.chat,
-                temperature=temperature,
-                max_new_tokens=self.config.rollout.max_new_tokens,
-                max_context=self.config.model.max_context,
-                batch_size=self.config.rollout.batch_size,
-                max_cached_tokens=self.config.rollout.max_cached_tokens,
-                name=self.config.model.source,
-            )
-            try:
-                yield policy
-            finally:
-                policy.close()
+        if model is None:
+            model = self.accelerator.unwrap_model(self.trainer.model)
+        with self.accelerator.autocast(), self.sampler.policy(model, temperature=temperature) as policy:
+            yield policy
 
     def _gather(self, share: _Part) -> list[_Part]:
         """What every rank holds of a round, in the order of their rows (a group can straddle ranks)."""
@@ -352,14 +349,23 @@ class _Run:
             return [None] * len(played.trajectories)
         from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
 
-        most = self.config.model.max_context * self.config.update.micro_batch
         with self.accelerator.autocast():
             return reliance_by_turn(
                 self.accelerator.unwrap_model(self.trainer.model),
                 played,
                 temperature=self.config.rollout.temperature,
-                micro_batch_tokens=0 if self._rows_apart else most,
+                micro_batch_tokens=self._micro_batch_tokens,
             )
+
+    def _measure_sampler(self, played: Round) -> dict[str, Any] | None:
+        model = self.accelerator.unwrap_model(self.trainer.model)
+        with self.accelerator.autocast():
+            return self.sampler.record(model, played, micro_batch_tokens=self._micro_batch_tokens)
+
+    @property
+    def _micro_batch_tokens(self) -> int:
+        """Of a forward pass that scores rollouts."""
+        return 0 if self._rows_apart else self.config.model.max_context * self.config.update.micro_batch
 
     def _due(self, index: int) -> bool:
         every = self.config.evaluation.every
@@ -393,7 +399,7 @@ class _Run:
             self.directory.write_test(when, (Traced(trajectory, diagnosis) for trajectory, diagnosis in pairs))
         return summarise(pairs).to_json()
 
-    def _evaluate(self, tasks: TaskSet, policy: LocalPolicy, index: int | None) -> list[tuple[Trajectory, Diagnosis]]:
+    def _evaluate(self, tasks: TaskSet, policy: Policy, index: int | None) -> list[tuple[Trajectory, Diagnosis]]:
         """In the bare environment; the evaluation module cannot show a cue."""
         self.reporter.begin("validate", round_index=index, total=len(tasks))
         count = _Count(self.reporter)

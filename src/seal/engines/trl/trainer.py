@@ -70,6 +70,13 @@ TOKEN_MEANS = ("entropy", "kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "
 """TRL's metrics that are means over the sampled tokens of a micro-batch."""
 
 
+class _InSync:
+    """Stands for TRL's own engine, whose weights it would renew: ours has them already (`seal.engines.trl.sampling`)."""
+
+    def sync_weights(self) -> None:
+        """Nothing to do."""
+
+
 def verified_reward(prompts: list[str], completions: list[str], **extra: Any) -> list[float | None]:
     """TRL's reward function: hands on what the verifier said. None for unscored rollouts."""
     rewards: list[float | None] = extra[REWARD]
@@ -107,6 +114,7 @@ class SealTrainer(GRPOTrainer):
             reward_funcs=verified_reward, rollout_func=lambda prompts, _trainer: self.play(prompts), **options
         )
         self.beta = args.beta = kl
+        self._correct(config.update.importance_cap)
         self._takes_positions = takes_positions(self.accelerator.unwrap_model(self.model))
         if reference is not None:
             self.ref_model = self._prepared(reference)
@@ -127,6 +135,15 @@ class SealTrainer(GRPOTrainer):
         if self.is_fsdp_enabled:
             return prepare_fsdp(reference, self.accelerator)
         return self.accelerator.prepare_model(reference, evaluation_mode=True)
+
+    def _correct(self, cap: float | None) -> None:
+        """Switch on TRL's truncated importance sampling, without the vLLM engine that TRL would start for itself."""
+        if cap is None:
+            return
+        self.use_vllm = self.vllm_importance_sampling_correction = True
+        self.vllm_importance_sampling_mode = "token_truncate"
+        self.vllm_importance_sampling_clip_max, self.vllm_importance_sampling_clip_min = cap, None
+        self.vllm_generation, self._last_loaded_step = _InSync(), -1
 
     @property
     def _both(self) -> bool:

@@ -1,0 +1,426 @@
+"""vLLM as the sampler: an engine in this process that takes its weights from the model that is trained.
+
+The engine is built without weights and is given them by `VllmEngine.transfer`, as often as they change, so that
+adapters, runs, GGUF files and whatever else `seal.models.load` reads need no second way in. No transfer is believed:
+the engine scores a few fixed ids afterwards, and must say of them what transformers says.
+
+Randomness is as in `seal.models.local`: every request has a seed of its own, from the policy's seed, the conversation's
+and the number of the step. What a token's log-probability means, too: it is that of the distribution that was sampled
+from, softmax(logits / temperature), and of softmax(logits) when greedy (vLLM's `processed_logprobs`; its default are
+the logits before the temperature).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from seal.errors import ConfigError
+from seal.models.adapters import merged_weights
+from seal.models.chat import ChatFormat
+from seal.models.limits import context_limit, model_stop_ids
+from seal.models.logprobs import sequence_logprobs
+from seal.models.vllm_install import require_vllm, vllm_version
+from seal.task import Conversation
+from seal.types import Generation, StopReason
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TOLERANCE = 1e-3
+"""Largest difference in nats that a transfer of float32 weights may leave between the two log-probabilities."""
+
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # weights are handed over in memory
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the trainer's threads stay where they were
+    "VLLM_NO_USAGE_STATS": "1",  # nothing is reported to anybody
+}
+_PROBES, _PROBE_LENGTH = 4, 24
+"""Rows of fixed ids that are compared after each transfer, and their length."""
+
+
+class VllmEngine:
+    """A vLLM engine in this process, and the model that it copies.
+
+    Args:
+        model: A causal language model of transformers, with an adapter or without; its weights are transferred at once.
+        dtype: Of the engine's weights and computation; None for that of the model.
+        max_context: Most tokens of a context, sample included; never more than the model's own limit.
+        sequences: Most conversations decoded together.
+        cached_tokens: Tokens whose keys and values are kept; at least one context.
+        tolerance: Largest difference in nats that a transfer may leave on the probes.
+
+    Attributes:
+        max_context: As it came out.
+        device: `cpu`, `cuda`, ...
+        transfers: Largest difference in nats on the probes, by transfer.
+        cache_hits: Prompt tokens that were not computed because they were cached.
+
+    Raises:
+        MissingError: If vLLM is not installed.
+        ConfigError: If vLLM cannot run this model here, or the weights do not come through.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        dtype: torch.dtype | None = None,
+        max_context: int | None = None,
+        sequences: int = 64,
+        cached_tokens: int = 200_000,
+        tolerance: float = TOLERANCE,
+    ) -> None:
+        require_vllm("sampler = 'vllm'")
+        base: Any = getattr(model, "get_base_model", lambda: model)()
+        self.max_context = context_limit(model, max_context)
+        self.tolerance = tolerance
+        self.transfers: list[float] = []
+        self.cache_hits = 0
+        self.device = model.device.type
+        self._name = str(model.config.name_or_path or type(base).__name__)
+        self._dtype = dtype or base.dtype
+        if getattr(model, "peft_config", None) and self._dtype.itemsize < 4:
+            raise ConfigError(
+                f"the sampler vllm gets adapters merged into the weights, and a small update would be rounded away in "
+                f"{str(self._dtype).removeprefix('torch.')}; use dtype = 'float32' or the sampler transformers"
+            )
+        self._vocabulary = int(model.config.get_text_config().vocab_size)
+        self._known: tuple[Any, int] | None = None
+        self._llm: Any = self._start(base, sequences, cached_tokens)
+        self.transfer(model)
+
+    def _start(self, base: Any, sequences: int, cached_tokens: int) -> Any:
+        os.environ.update(_ENVIRONMENT)
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        config = base.config.get_text_config()
+        with _undisturbed(), tempfile.TemporaryDirectory(prefix="seal-vllm-") as scratch:
+            from vllm import LLM  # noqa: PLC0415 -- takes half a minute
+            from vllm.platforms import current_platform  # noqa: PLC0415
+
+            if current_platform.device_type != self.device or (base.device.index or 0) != 0:
+                raise ConfigError(
+                    f"the installed vLLM ({vllm_version()}) computes on {current_platform.device_type}, the model is on "
+                    f"{base.device}; choose model.device to match (a GPU by CUDA_VISIBLE_DEVICES), or the sampler "
+                    "transformers"
+                )
+            base.config.save_pretrained(scratch)
+            block = {"block_size": 32} if self.device == "cpu" else {}
+            try:
+                return LLM(
+                    model=scratch,
+                    load_format="dummy",
+                    skip_tokenizer_init=True,
+                    generation_config="vllm",
+                    dtype=str(self._dtype).removeprefix("torch."),
+                    max_model_len=self.max_context,
+                    max_num_seqs=sequences,
+                    max_logprobs=1,
+                    logprobs_mode="processed_logprobs",
+                    enable_prefix_caching=True,
+                    kv_cache_memory_bytes=_cache_bytes(config, max(cached_tokens, self.max_context), self._dtype),
+                    enforce_eager=True,
+                    disable_log_stats=True,
+                    seed=0,
+                    **block,
+                )
+            except Exception as error:  # whatever a library of this size raises while it looks at a model
+                reason = " ".join(str(error).split())[:500] or type(error).__name__
+                raise ConfigError(f"vLLM ({vllm_version()}) cannot run {self._name} here: {reason}") from error
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+
+    def update(self, model: PreTrainedModel) -> None:
+        """Make the engine say what `model` says now, and forget every cached prefix.
+
+        Weights are transferred if they changed since, or if it is another model.
+        """
+        if self._known is None or self._known[0] is not model or self._known[1] != _weights_version(model):
+            self.transfer(model)
+        else:
+            self._forget()
+
+    def transfer(self, model: PreTrainedModel) -> float:
+        """Hand over the weights of `model`, an adapter merged into them, and prove that they came through.
+
+        Returns:
+            The largest difference in nats between the engine's log-probabilities and the model's on the probes.
+
+        Raises:
+            ConfigError: If it is above the tolerance.
+        """
+        base: Any = getattr(model, "get_base_model", lambda: model)()
+        weights = merged_weights(base)
+        self._llm.collective_rpc(
+            "reload_weights",
+            kwargs={"weights_iterator": ((name, tensor.detach().to(self._dtype)) for name, tensor in weights)},
+        )
+        self._llm.apply_model(_pack_tied_heads)
+        self._forget()
+        self._known = (model, _weights_version(model))
+        difference = self._difference(model)
+        self.transfers.append(difference)
+        if not difference <= self.tolerance:  # NaN too
+            raise ConfigError(
+                f"after transfer {len(self.transfers)} of weights vLLM ({vllm_version()}) and transformers differ by "
+                f"{difference:.2g} nats on fixed tokens of {self._name}, more than sampler_tolerance = "
+                f"{self.tolerance:g} in {str(self._dtype).removeprefix('torch.')}: {self._advice()}"
+            )
+        return difference
+
+    def _advice(self) -> str:
+        if self._dtype.itemsize < 4:
+            return (
+                "both round in 16 bits, each in its own places; use dtype = 'float32', or allow it by a larger "
+                "sampler_tolerance (docs/vllm.md has figures), best with update.importance_cap"
+            )
+        return "it would sample from another policy than the one that is trained; use the sampler transformers"
+
+    def _difference(self, model: PreTrainedModel) -> float:
+        rows = probes(self._vocabulary, min(_PROBE_LENGTH, self.max_context - 1))
+        device = "cuda" if self.device == "cuda" else "cpu"
+        with torch.autocast(device, dtype=self._dtype, enabled=self._dtype.itemsize < 4):
+            wanted = sequence_logprobs(model, [row[:1] for row in rows], [row[1:] for row in rows])
+        found = self.score(rows)
+        pairs = zip(sum(wanted, []), sum(found, []), strict=True)
+        return float(np.max(np.abs([one - other for one, other in pairs])))
+
+    def _forget(self) -> None:
+        if not self._llm.reset_prefix_cache():
+            raise ConfigError("vLLM keeps prefixes of the old weights: reset_prefix_cache failed")
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def score(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probabilities of every id but the first of each row, at temperature 1.
+
+        Args:
+            rows: Ragged, each of at least two ids and shorter than a context.
+        """
+        from vllm import SamplingParams  # noqa: PLC0415
+
+        parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+        outputs = self._ask(rows, [parameters] * len(rows))
+        return [
+            [float(found[index].logprob) for found, index in zip(output.prompt_logprobs[1:], row[1:], strict=True)]
+            for output, row in zip(outputs, rows, strict=True)
+        ]
+
+    def sample(
+        self,
+        contexts: Sequence[Sequence[int]],
+        budgets: Sequence[int],
+        seeds: Sequence[int],
+        *,
+        temperature: float,
+        stop_ids: frozenset[int],
+    ) -> list[tuple[list[int], list[float], StopReason]]:
+        """Continue contexts.
+
+        Args:
+            contexts: Non-empty, ragged, B rows.
+            budgets: Most ids to sample, by row.
+            seeds: Of each row's draws, below 2^63.
+            temperature: 0 for greedy.
+            stop_ids: Ids that end a row; they count as sampled.
+
+        Returns:
+            Ids, their log-probabilities, and why sampling ended, by row.
+        """
+        from vllm import SamplingParams  # noqa: PLC0415
+
+        parameters = [
+            SamplingParams(
+                temperature=temperature,
+                seed=seed if temperature else None,
+                max_tokens=budget,
+                stop_token_ids=sorted(stop_ids),
+                ignore_eos=True,  # stop_ids says it all
+                logprobs=0,
+                detokenize=False,
+            )
+            for budget, seed in zip(budgets, seeds, strict=True)
+        ]
+        samples = []
+        for output in self._ask(contexts, parameters):
+            (found,) = output.outputs
+            ids = list(found.token_ids)
+            logprobs = [float(entry[index].logprob) for entry, index in zip(found.logprobs, ids, strict=True)]
+            stop = StopReason.STOP if ids[-1] in stop_ids else StopReason.LENGTH
+            samples.append((ids, logprobs, stop))
+        return samples
+
+    def _ask(self, rows: Sequence[Sequence[int]], parameters: Sequence[Any]) -> list[Any]:
+        from vllm import TokensPrompt  # noqa: PLC0415
+
+        if not rows:
+            return []
+        with _undisturbed():
+            outputs: list[Any] = self._llm.generate(
+                [TokensPrompt(prompt_token_ids=list(row)) for row in rows], list(parameters), use_tqdm=False
+            )
+        self.cache_hits += sum(output.num_cached_tokens or 0 for output in outputs)
+        return outputs
+
+    def close(self) -> None:
+        """Let the engine and its memory go. May be called twice."""
+        self._llm = self._known = None
+        gc.collect()
+
+
+class VllmPolicy:
+    """Continues conversations with a `VllmEngine`: token-in, token-out, as `seal.models.local.LocalPolicy` does.
+
+    Args:
+        engine: With the weights to sample from. What it has cached is forgotten first, so that what a policy says does
+            not depend on what another one was asked before.
+        chat: The chat format.
+        stop_ids: Further ids that end a message: what the model's generation settings say.
+        temperature: 0 for greedy.
+        max_new_tokens: Most tokens of one message.
+        min_new_tokens: A context that leaves less room than this is full.
+        seed: Mixed into every draw.
+        name: For traces and reports.
+        owns: Close the engine with the policy.
+
+    Attributes:
+        chat: The chat format.
+        stop_ids: Ids that end a message.
+        concurrency: 1: whole batches in lockstep.
+
+    Raises:
+        ConfigError: If an option cannot be used.
+    """
+
+    concurrency = 1
+
+    def __init__(
+        self,
+        engine: VllmEngine,
+        chat: ChatFormat,
+        *,
+        stop_ids: frozenset[int] = frozenset(),
+        temperature: float = 1.0,
+        max_new_tokens: int = 512,
+        min_new_tokens: int = 16,
+        seed: int = 0,
+        name: str = "",
+        owns: bool = False,
+    ) -> None:
+        for option, value, least in (
+            ("temperature", temperature, 0),
+            ("max_new_tokens", max_new_tokens, 1),
+            ("min_new_tokens", min_new_tokens, 1),
+            ("seed", seed, 0),
+        ):
+            if value < least:
+                raise ConfigError(f"{option} is {value}; expected at least {least}")
+        if 0 < temperature < 0.01:
+            raise ConfigError(f"temperature is {temperature}; vLLM samples at 0.01 and above, or greedily at 0")
+        self.chat = chat.closed_by(stop_ids)
+        self.stop_ids = self.chat.stop_ids
+        self.name = name
+        self.temperature = temperature
+        self.max_new_tokens = max_new_tokens
+        self.min_new_tokens = min(min_new_tokens, max_new_tokens)
+        self.seed = seed
+        self._engine = engine
+        self._owns = owns
+
+    def generate(self, conversations: Sequence[Conversation]) -> list[Generation | None]:
+        """See `seal.task.Policy`."""
+        contexts = [self.chat.step_context(conversation) for conversation in conversations]
+        ids = [
+            [*self.chat.history_ids(conversation), *context[0]]
+            for conversation, context in zip(conversations, contexts, strict=True)
+        ]
+        room = [min(self.max_new_tokens, self._engine.max_context - len(row)) for row in ids]
+        asked = [i for i, row in enumerate(ids) if row and room[i] >= self.min_new_tokens]
+        samples = self._engine.sample(
+            [ids[i] for i in asked],
+            [room[i] for i in asked],
+            [self._draws(conversations[i]) for i in asked],
+            temperature=self.temperature,
+            stop_ids=self.stop_ids,
+        )
+        generations: list[Generation | None] = [None] * len(conversations)
+        for i, (sampled, logprobs, stop) in zip(asked, samples, strict=True):
+            generations[i] = self.chat.generation(
+                sampled, logprobs, contexts[i], stop=stop, prompt_tokens=len(ids[i])
+            )
+        return generations
+
+    def _draws(self, conversation: Conversation) -> int:
+        step = sum(message.role == "assistant" for message in conversation.messages)
+        low, high = np.random.SeedSequence([self.seed, *conversation.seed, step]).generate_state(2)
+        return int(low) | (int(high) >> 1) << 32
+
+    def close(self) -> None:
+        """Close the engine if it belongs to the policy."""
+        if self._owns:
+            self._engine.close()
+
+
+def probes(vocabulary: int, length: int) -> list[list[int]]:
+    """Fixed rows of ids, spread over the vocabulary.
+
+    Args:
+        vocabulary: Its size.
+        length: Of each row.
+    """
+    generator = np.random.default_rng(7)
+    return [[int(i) for i in generator.integers(0, vocabulary, length)] for _ in range(_PROBES)]
+
+
+def policy_from(model: PreTrainedModel, engine: VllmEngine, chat: ChatFormat, **options: Any) -> VllmPolicy:
+    """A policy of an engine that says what `model` says, with the model's own ends of messages."""
+    engine.update(model)
+    return VllmPolicy(engine, chat, stop_ids=model_stop_ids(model), **options)
+
+
+def _weights_version(model: PreTrainedModel) -> int:
+    return sum(parameter._version for parameter in model.parameters())
+
+
+def _pack_tied_heads(model: torch.nn.Module) -> None:
+    """Let an output layer that shares its weights with the embeddings take notice of new ones.
+
+    On CPUs vLLM packs the weights of every layer for its kernels. A reload packs those of the layers that it was given
+    weights for; a tied output layer gets none under its own name and would go on with what it packed before.
+    """
+    from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead  # noqa: PLC0415
+
+    for module in model.modules():
+        if isinstance(module, ParallelLMHead):
+            module.quant_method.process_weights_after_loading(module)
+
+
+def _cache_bytes(config: Any, tokens: int, dtype: torch.dtype) -> int:
+    """Memory of the keys and values of so many tokens, and of one sequence's more, for blocks that are not full."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * size * dtype.itemsize * (tokens + 1024))
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep random states, threads and autocast of this process from what vLLM does to them."""
+    threads, set_threads, default = torch.get_num_threads(), torch.set_num_threads, torch.get_default_dtype()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 -- what vLLM seeds is the global one
+    with torch.random.fork_rng(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        try:
+            yield
+        finally:
+            torch.set_num_threads = set_threads  # on CPUs vLLM puts a function there that does nothing
+            torch.set_num_threads(threads)
+            torch.set_default_dtype(default)
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002
