@@ -32,7 +32,8 @@ class LocalPolicy:
     """Continues conversations with a model that is loaded here.
 
     Keys and values stay in memory from turn to turn and are freed with their conversation; what several contexts begin
-    with is computed once. Memory is forgotten by itself when the weights change in place. Models whose layers keep
+    with is computed once. Memory is forgotten by itself when the weights change in place and PyTorch's version counters
+    say so; a fused optimizer does not count, after its steps call `forget`. Models whose layers keep
     something else than plain attention are read anew each turn, and one at a time if padding would change what they
     say; `note` says why.
 
@@ -147,7 +148,7 @@ class LocalPolicy:
         return generations
 
     def forget(self) -> None:
-        """Drop all keys and values: the weights have changed. Happens by itself when they change in place."""
+        """Drop all keys and values: the weights have changed. Happens by itself where PyTorch's version counters tell."""
         self._memory.clear()
         self._version = self._weights_version()
 

@@ -94,7 +94,6 @@ class VllmEngine:
                 f"{str(self._dtype).removeprefix('torch.')}; use dtype = 'float32' or the sampler transformers"
             )
         self._vocabulary = int(model.config.get_text_config().vocab_size)
-        self._known: tuple[Any, int] | None = None
         self._llm: Any = self._start(base, sequences, cached_tokens)
         self.transfer(model)
 
@@ -138,18 +137,11 @@ class VllmEngine:
 
     # -- weights -----------------------------------------------------------------------------------------------------
 
-    def update(self, model: PreTrainedModel) -> None:
-        """Make the engine say what `model` says now, and forget every cached prefix.
-
-        Weights are transferred if they changed since, or if it is another model.
-        """
-        if self._known is None or self._known[0] is not model or self._known[1] != _weights_version(model):
-            self.transfer(model)
-        else:
-            self._forget()
-
     def transfer(self, model: PreTrainedModel) -> float:
         """Hand over the weights of `model`, an adapter merged into them, and prove that they came through.
+
+        To be called whenever they may have changed: PyTorch does not tell (a fused optimizer leaves the version counters
+        of its weights alone). Cached prefixes are forgotten.
 
         Returns:
             The largest difference in nats between the engine's log-probabilities and the model's on the probes.
@@ -165,7 +157,6 @@ class VllmEngine:
         )
         self._llm.apply_model(_pack_tied_heads)
         self._forget()
-        self._known = (model, _weights_version(model))
         difference = self._difference(model)
         self.transfers.append(difference)
         if not difference <= self.tolerance:  # NaN too
@@ -272,7 +263,7 @@ class VllmEngine:
 
     def close(self) -> None:
         """Let the engine and its memory go. May be called twice."""
-        self._llm = self._known = None
+        self._llm = None
         gc.collect()
 
 
@@ -280,8 +271,7 @@ class VllmPolicy:
     """Continues conversations with a `VllmEngine`: token-in, token-out, as `seal.models.local.LocalPolicy` does.
 
     Args:
-        engine: With the weights to sample from. What it has cached is forgotten first, so that what a policy says does
-            not depend on what another one was asked before.
+        engine: With the weights to sample from.
         chat: The chat format.
         stop_ids: Further ids that end a message: what the model's generation settings say.
         temperature: 0 for greedy.
@@ -378,16 +368,6 @@ def probes(vocabulary: int, length: int) -> list[list[int]]:
     """
     generator = np.random.default_rng(7)
     return [[int(i) for i in generator.integers(0, vocabulary, length)] for _ in range(_PROBES)]
-
-
-def policy_from(model: PreTrainedModel, engine: VllmEngine, chat: ChatFormat, **options: Any) -> VllmPolicy:
-    """A policy of an engine that says what `model` says, with the model's own ends of messages."""
-    engine.update(model)
-    return VllmPolicy(engine, chat, stop_ids=model_stop_ids(model), **options)
-
-
-def _weights_version(model: PreTrainedModel) -> int:
-    return sum(parameter._version for parameter in model.parameters())
 
 
 def _pack_tied_heads(model: torch.nn.Module) -> None:

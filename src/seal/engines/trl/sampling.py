@@ -111,7 +111,8 @@ class VllmSampler:
     @contextmanager
     def policy(self, model: PreTrainedModel, *, temperature: float) -> Iterator[Policy]:
         """See `Sampler`."""
-        from seal.models.vllm import VllmEngine, policy_from  # noqa: PLC0415 -- loads torch
+        from seal.models.limits import model_stop_ids  # noqa: PLC0415
+        from seal.models.vllm import VllmEngine, VllmPolicy  # noqa: PLC0415 -- loads torch
 
         started = perf_counter()
         if self._engine is None:
@@ -125,10 +126,12 @@ class VllmSampler:
                 cached_tokens=self._config.rollout.max_cached_tokens,
                 tolerance=self._config.rollout.sampler_tolerance,
             )
-        policy = policy_from(
-            model,
+        else:
+            self._engine.transfer(model)
+        policy = VllmPolicy(
             self._engine,
             self._chat,
+            stop_ids=model_stop_ids(model),
             temperature=temperature,
             max_new_tokens=self._config.rollout.max_new_tokens,
             name=self._config.model.source,
