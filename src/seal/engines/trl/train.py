@@ -35,11 +35,11 @@ from seal.types import Diagnosis, Trajectory
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from seal.engines.trl.sampling import Sampler
     from seal.engines.trl.trainer import SealTrainer
     from seal.models.adapters import Lineage
     from seal.models.chat import ChatFormat
     from seal.models.chat_proof import ChatProof
-    from seal.engines.trl.sampling import Sampler
 
 _Part = TypeVar("_Part")
 

@@ -71,7 +71,7 @@ TOKEN_MEANS = ("entropy", "kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "
 
 
 class _InSync:
-    """Stands for TRL's own engine, whose weights it would renew: ours has them already (`seal.engines.trl.sampling`)."""
+    """Stands for TRL's own engine, whose weights it would renew; ours has them (`seal.engines.trl.sampling`)."""
 
     def sync_weights(self) -> None:
         """Nothing to do."""
@@ -143,7 +143,8 @@ class SealTrainer(GRPOTrainer):
         self.use_vllm = self.vllm_importance_sampling_correction = True
         self.vllm_importance_sampling_mode = "token_truncate"
         self.vllm_importance_sampling_clip_max, self.vllm_importance_sampling_clip_min = cap, None
-        self.vllm_generation, self._last_loaded_step = _InSync(), -1
+        self.vllm_generation: Any = _InSync()
+        self._last_loaded_step = -1
 
     @property
     def _both(self) -> bool:
