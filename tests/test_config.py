@@ -110,3 +110,27 @@ def test_recipes_that_extend_the_default_differ_in_what_their_names_say() -> Non
         other = load_config(recipes / f"{name}.toml")
         different = {f.name for f in fields(RunConfig) if getattr(other, f.name) != getattr(default, f.name)}
         assert different == sections, name
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["rollout.sampler=vlm"], "rollout.sampler"),
+        (["rollout.sampler_tolerance=0.1"], "needs rollout.sampler = 'vllm'"),
+        (["update.importance_cap=2.0"], "needs rollout.sampler = 'vllm'"),
+        (["rollout.sampler=vllm", "update.importance_cap=0.5"], "importance_cap"),
+        (["rollout.sampler=vllm", "update.importance_cap=2.0", "update.score_on=bare"], "score_on = 'shown'"),
+        (["rollout.sampler=vllm", "update.importance_cap=2.0", "update.score_on=both"], "score_on = 'shown'"),
+        (["rollout.sampler=vllm", "lora.enabled=true", "model.dtype=bfloat16"], "model.dtype = 'float32'"),
+        (["rollout.sampler=vllm", "model.trust_remote_code=true"], "trust_remote_code"),
+        (["rollout.sampler=vllm", "model.device=mps"], "mps"),
+    ],
+)
+def test_what_the_sampler_cannot_do_is_refused_by_name(overrides: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config(None, overrides)
+
+
+def test_what_the_sampler_can_do_is_not() -> None:
+    config = load_config(None, ["rollout.sampler=vllm", "update.importance_cap=2.0", "lora.enabled=true"])
+    assert config.update.importance_cap == 2.0

@@ -314,8 +314,8 @@ class RunConfig:
             if self.update.score_on != "shown":
                 raise ConfigError(
                     f"update.importance_cap with score_on = {self.update.score_on!r} would correct for the cues "
-                    "instead of the sampler (by pi(token | bare) / pi(token | shown), which suppresses what they taught): "
-                    "it needs score_on = 'shown'"
+                    "instead of the sampler (by pi(token | bare) / pi(token | shown), which suppresses what they "
+                    "taught): it needs score_on = 'shown'"
                 )
         if self.rollout.sampler != "vllm":
             return
