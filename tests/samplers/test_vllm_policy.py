@@ -135,7 +135,7 @@ def test_sixteen_bits_are_refused_unless_they_are_allowed() -> None:
     from seal.models.vllm import VllmEngine
 
     model = load_model("pocket", device="cpu", dtype="bfloat16").model
-    with pytest.raises(ConfigError, match=r"in bfloat16: both round in 16 bits .* larger sampler_tolerance"):
+    with pytest.raises(ConfigError, match=r"in bfloat16: both round in 16 bits.* larger sampler_tolerance"):
         VllmEngine(model)
     engine = VllmEngine(model, tolerance=1.0)
     assert 1e-3 < engine.transfers[0] < 1.0
@@ -180,28 +180,27 @@ def pocket_policies(engine, **options):
 def test_greedily_it_says_the_same_as_ours_over_turns(engine) -> None:
     ours, theirs, _ = pocket_policies(engine, temperature=0.0, max_new_tokens=24)
     one, other = talks(6), talks(6)
+    known = 0
     for turn in range(3):
         hits = engine.cache_hits
-        for a, b in zip(ours.generate(one), theirs.generate(other), strict=True):
+        first, second = ours.generate(one), theirs.generate(other)
+        for a, b in zip(first, second, strict=True):
             assert a is not None
             assert b is not None
             assert (a.text, a.calls, a.stop) == (b.text, b.calls, b.stop)
             assert (a.prompt_tokens, a.completion_tokens) == (b.prompt_tokens, b.completion_tokens)
-            assert (a.tokens.shown, a.tokens.bare, a.tokens.sampled) == (
-                b.tokens.shown,
-                b.tokens.bare,
-                b.tokens.sampled,
-            )
+            assert a.tokens.shown == b.tokens.shown
+            assert a.tokens.bare == b.tokens.bare
+            assert a.tokens.sampled == b.tokens.sampled
             assert b.tokens.logprobs == pytest.approx(a.tokens.logprobs, abs=1e-3)
-        if turn:
-            assert engine.cache_hits - hits >= 6 * 32, "what an earlier turn read was read again"
-        for conversations, policy in ((one, ours), (other, theirs)):
-            for conversation, generation in zip(conversations, policy.generate(conversations), strict=True):
-                conversation.messages.append(
-                    Message("assistant", generation.text, generation.text, generation=generation)
-                )
+        assert engine.cache_hits - hits >= known, "what an earlier turn read or sampled was read again"
+        known = sum((b.prompt_tokens + b.completion_tokens - 1) // 32 * 32 for b in second)
+        for conversations, generations in ((one, first), (other, second)):
+            for conversation, found in zip(conversations, generations, strict=True):
+                conversation.messages.append(Message("assistant", found.text, found.text, generation=found))
                 text = f"Go on with number {turn}, please, and tell me what it says about the radio in the birch room."
                 conversation.messages.append(Message("user", text, text))
+    assert known >= 6 * 64
 
 
 def test_what_it_samples_is_distributed_as_its_log_probabilities_say(engine) -> None:

@@ -18,6 +18,7 @@ import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,11 +112,14 @@ class VllmEngine:
                     f"on {base.device}; choose model.device to match (a GPU by CUDA_VISIBLE_DEVICES), or the sampler "
                     "transformers"
                 )
-            base.config.save_pretrained(scratch)
+            told = deepcopy(base.config)
+            told.architectures = [type(base).__name__]  # a model that never was on a disk has not said it
+            told.save_pretrained(scratch)
             block = {"block_size": 32} if self.device == "cpu" else {}
             try:
                 return LLM(
                     model=scratch,
+                    runner="generate",
                     load_format="dummy",
                     skip_tokenizer_init=True,
                     generation_config="vllm",
