@@ -115,7 +115,7 @@ class VllmEngine:
             told = deepcopy(base.config)
             told.architectures = [type(base).__name__]  # a model that never was on a disk has not said it
             told.save_pretrained(scratch)
-            block = {"block_size": 32} if self.device == "cpu" else {}
+            own = _on_cpu(self.max_context) if self.device == "cpu" else {}
             try:
                 return LLM(
                     model=scratch,
@@ -133,7 +133,7 @@ class VllmEngine:
                     enforce_eager=True,
                     disable_log_stats=True,
                     seed=0,
-                    **block,
+                    **own,
                 )
             except Exception as error:  # whatever a library of this size raises while it looks at a model
                 reason = " ".join(str(error).split())[:500] or type(error).__name__
@@ -382,6 +382,15 @@ def _pack_tied_heads(model: torch.nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, ParallelLMHead):
             module.quant_method.process_weights_after_loading(module)
+
+
+def _on_cpu(max_context: int) -> dict[str, Any]:
+    """Further settings on CPUs.
+
+    Contexts are read whole: after a part of one vLLM rewinds the request's random generator, which those of CPUs cannot
+    do ("CPU Generator does not use offset"). Blocks of 32 tokens, since only whole ones are found again, instead of 128.
+    """
+    return {"enable_chunked_prefill": False, "max_num_batched_tokens": max(max_context, 2048), "block_size": 32}
 
 
 def _cache_bytes(config: Any, tokens: int, dtype: torch.dtype) -> int:
