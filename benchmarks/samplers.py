@@ -105,7 +105,7 @@ def measure(source: str, prompts: Sequence[int], *, new: int, turns: int, repeat
     engine = VllmEngine(model, max_context=POSITIONS, cached_tokens=60_000)
     rows = []
     for prompt in prompts:
-        groups = 4 if prompt <= 1000 else 1
+        groups = 2 if prompt <= 1000 else 1
         row: dict[str, Any] = {"model": source, "prompt": prompt, "groups": groups, "turns": turns, "new": new}
         for name in ("ours", "continuous", "vllm"):
             best, why = 0.0, ""
