@@ -22,7 +22,8 @@ import torch
 from seal.models.chat import ChatFormat
 from seal.models.load import load_model
 from seal.models.local import LocalPolicy
-from seal.models.vllm import VllmEngine, VllmPolicy
+from seal.models.vllm import VllmPolicy
+from seal.models.vllm_engine import VllmEngine
 from seal.task import Conversation, Message
 from seal.types import Generation, StopReason
 

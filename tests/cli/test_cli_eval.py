@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,30 @@ def test_a_damaged_best_checkpoint_of_a_run_is_not_evaluated(seal: Seal, tmp_pat
     outcome = seal("eval", "--model", "run", "--env", "counter", "--split", "train")
     assert outcome.code == 2
     assert "the best checkpoint of run is damaged: config.json has other content" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("model", "sampler", "said"),
+    [
+        ("pocket", "vlm", "expected transformers or vllm"),
+        ("scripted:reference", "vllm", "is for models that are loaded here; scripted:reference is not"),
+        ("openai:x@http://127.0.0.1:1/v1", "vllm", "is for models that are loaded here"),
+    ],
+)
+def test_a_sampler_that_does_not_fit_is_refused_by_name(seal: Seal, model: str, sampler: str, said: str) -> None:
+    outcome = seal(*EVAL, "--model", model, "--sampler", sampler)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is here")
+def test_without_vllm_its_sampler_says_how_to_get_it(seal: Seal, tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    told = seal(*EVAL, "--model", "pocket", "--sampler", "vllm")
+    settings = ("environment.name=counter", "environment.options={}", "rollout.sampler=vllm")
+    run = tmp_path / "run"
+    trained = seal("train", "--recipe", "workshop", "--run", run, *(x for s in settings for x in ("--set", s)))
+    for outcome in (told, trained):
+        assert outcome.code == 2
+        assert "make setup-vllm" in outcome.err
+    assert not run.exists()

@@ -57,7 +57,7 @@ def plain_scores(model, row: list[int]) -> list[float]:
 @pytest.fixture(scope="module")
 def engine():
     """One engine of the pocket model, in float32; tests leave it with the pocket model's weights."""
-    from seal.models.vllm import VllmEngine
+    from seal.models.vllm_engine import VllmEngine
 
     found = VllmEngine(load_model("pocket", device="cpu").model)
     yield found
@@ -66,7 +66,7 @@ def engine():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_every_transfer_it_says_what_the_model_says(kind: str) -> None:
-    from seal.models.vllm import VllmEngine
+    from seal.models.vllm_engine import VllmEngine
 
     model = small(kind)
     engine = VllmEngine(model, max_context=256)
@@ -88,7 +88,7 @@ def test_after_every_transfer_it_says_what_the_model_says(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
 def test_a_tied_head_that_is_not_packed_again_is_found_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU vLLM keeps packed weights of a tied output layer unless it is given them under their own name too."""
-    from seal.models import vllm as module
+    from seal.models import vllm_engine as module
 
     model = small(kind)
     engine = module.VllmEngine(model, max_context=256)
@@ -110,7 +110,7 @@ def test_a_tied_head_that_is_not_packed_again_is_found_out(kind: str, monkeypatc
 def test_an_adapter_is_merged_into_what_is_handed_over() -> None:
     from peft import LoraConfig, get_peft_model
 
-    from seal.models.vllm import VllmEngine
+    from seal.models.vllm_engine import VllmEngine
 
     model = get_peft_model(small("Llama"), LoraConfig(r=4, lora_alpha=8, target_modules="all-linear"))
     engine = VllmEngine(model, max_context=256)
@@ -132,7 +132,7 @@ def test_an_adapter_is_merged_into_what_is_handed_over() -> None:
 
 
 def test_sixteen_bits_are_refused_unless_they_are_allowed() -> None:
-    from seal.models.vllm import VllmEngine
+    from seal.models.vllm_engine import VllmEngine
 
     model = load_model("pocket", device="cpu", dtype="bfloat16").model
     with pytest.raises(ConfigError, match=r"in bfloat16: both round in 16 bits.* larger sampler_tolerance"):

@@ -134,7 +134,7 @@ def test_bfcl_trains(tmp_path: Path) -> None:
 
 
 def test_a_transfer_that_fails_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from seal.models import vllm as module
+    from seal.models import vllm_engine as module
 
     merged_weights = module.merged_weights
     calls = []

@@ -106,7 +106,8 @@ def _local(model: str, *, temperature: float, seed: int, sampler: str | None, op
 def _in_vllm(model: Any, chat: Any, options: Mapping[str, Any]) -> Policy:
     """A policy of a vLLM engine of its own, which it closes."""
     from seal.models.limits import model_stop_ids  # noqa: PLC0415
-    from seal.models.vllm import VllmEngine, VllmPolicy  # noqa: PLC0415 -- loads torch
+    from seal.models.vllm import VllmPolicy  # noqa: PLC0415 -- loads torch
+    from seal.models.vllm_engine import VllmEngine  # noqa: PLC0415 -- loads torch
 
     rest = dict(options)
     engine = VllmEngine(model, **{theirs: rest.pop(ours) for ours, theirs in _ENGINE.items() if ours in rest})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from seal.loop import Round
     from seal.models.chat import ChatFormat
-    from seal.models.vllm import VllmEngine
+    from seal.models.vllm_engine import VllmEngine
 
 
 class Sampler(Protocol):
@@ -49,18 +49,12 @@ def make_sampler(config: RunConfig, tokenizer: PreTrainedTokenizerBase, chat: Ch
 
 
 def check_sampler(config: RunConfig, processes: int) -> None:
-    """Refuse, before anything is loaded, a sampler that is not here or does not fit.
+    """Refuse, before anything is loaded, a sampler that does not fit the number of processes.
 
     Raises:
-        MissingError: If vLLM is asked for and not installed.
-        ConfigError: If there are several processes.
+        ConfigError: If vLLM is asked for and there are several.
     """
-    if config.rollout.sampler != "vllm":
-        return
-    from seal.models.vllm_install import require_vllm  # noqa: PLC0415 -- only where it is asked for
-
-    require_vllm("rollout.sampler = 'vllm'")
-    if processes > 1:
+    if config.rollout.sampler == "vllm" and processes > 1:
         raise ConfigError(
             f"rollout.sampler = 'vllm' samples in one process, and this run has {processes}; use one, or "
             "rollout.sampler = 'transformers'"
@@ -101,7 +95,7 @@ class TransformersSampler:
 
 
 class VllmSampler:
-    """A vLLM engine beside the trainer, made when it is first needed (`seal.models.vllm`)."""
+    """A vLLM engine beside the trainer, made when it is first needed (`seal.models.vllm_engine`)."""
 
     def __init__(self, config: RunConfig, chat: ChatFormat) -> None:
         self._config, self._chat = config, chat
@@ -112,7 +106,8 @@ class VllmSampler:
     def policy(self, model: PreTrainedModel, *, temperature: float) -> Iterator[Policy]:
         """See `Sampler`."""
         from seal.models.limits import model_stop_ids  # noqa: PLC0415
-        from seal.models.vllm import VllmEngine, VllmPolicy  # noqa: PLC0415 -- loads torch
+        from seal.models.vllm import VllmPolicy  # noqa: PLC0415 -- loads torch
+        from seal.models.vllm_engine import VllmEngine  # noqa: PLC0415 -- loads torch
 
         started = perf_counter()
         if self._engine is None:

@@ -28,6 +28,7 @@ from seal.episodes import play_tasks
 from seal.errors import ConfigError, MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
+from seal.models.vllm_install import require_vllm
 from seal.task import Environment, Policy, TaskSet
 from seal.trace import Traced, write_json
 from seal.types import Diagnosis, Trajectory
@@ -74,6 +75,8 @@ def train(
     for tracker in config.output.report_to:
         if find_spec(tracker) is None:
             raise MissingError(f"output.report_to names {tracker!r}, which is not installed: pip install {tracker}")
+    if config.rollout.sampler == "vllm":
+        require_vllm("rollout.sampler = 'vllm'")
     environment = make(config.environment.name, **config.environment.options)
     tasks = environment.tasks(config.environment.train).take(config.environment.train_tasks)
     order = schedule(tasks, rounds=config.rollout.rounds, prompts=config.rollout.prompts, seed=config.seed)
