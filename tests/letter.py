@@ -92,8 +92,9 @@ class EvenDialect:
     """Messages that begin evenly are calls."""
 
     name = "even"
+    marks: tuple[str, ...] = ()
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
         return Parsed(text, (ToolCall("copy_file", {"source": text[:8]}),) if text and ord(text[0]) % 2 == 0 else ())
 
     def render(self, calls: Sequence[ToolCall]) -> str:

@@ -142,5 +142,5 @@ def test_vllm_samples_in_one_process() -> None:
     config = load_config(None, ["rollout.sampler=vllm"])
     check_sampler(config, 1)
     check_sampler(load_config(None), 2)
-    with pytest.raises(ConfigError, match="rollout.sampler = 'vllm' samples in one process, and this run has 2"):
+    with pytest.raises(ConfigError, match=r"rollout\.sampler = .vllm. samples in one process, and this run has 2"):
         check_sampler(config, 2)

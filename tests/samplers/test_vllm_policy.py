@@ -232,6 +232,21 @@ def test_what_it_samples_is_distributed_as_its_log_probabilities_say(engine) -> 
         assert abs(counts[index] / n - p) < 4.5 * (p * (1 - p) / n) ** 0.5
 
 
+def test_messages_are_read_with_the_tools_on_offer(engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some dialects take the types of values from a tool's schema."""
+    from seal.types import ToolSpec
+
+    ours, theirs, _ = pocket_policies(engine, temperature=0.0, max_new_tokens=8)
+    tools = (ToolSpec("f", "F.", {"type": "object", "properties": {}}),)
+    text = "would you turn on the radio in birch?"
+    seen = []
+    monkeypatch.setattr(type(ours.chat), "generation", lambda _self, *_a, **options: seen.append(options))
+    for policy in (ours, theirs):
+        policy.generate([Conversation(tools, tools, [Message("user", text, text)], seed=(1,))])
+    assert seen[0] == seen[1]
+    assert list(seen[1]["tools"]) == list(tools)
+
+
 def test_a_message_ends_with_a_stop_id_or_at_its_limit(engine) -> None:
     _, policy, _ = pocket_policies(engine, temperature=0.0, max_new_tokens=3)
     (short,) = policy.generate(talks(1))

@@ -93,7 +93,14 @@ class VllmPolicy:
         )
         generations: list[Generation | None] = [None] * len(conversations)
         for i, (sampled, logprobs, stop) in zip(asked, samples, strict=True):
-            generations[i] = self.chat.generation(sampled, logprobs, contexts[i], stop=stop, prompt_tokens=len(ids[i]))
+            generations[i] = self.chat.generation(
+                sampled,
+                logprobs,
+                contexts[i],
+                stop=stop,
+                prompt_tokens=len(ids[i]),
+                tools=conversations[i].offered,
+            )
         return generations
 
     def _draws(self, conversation: Conversation) -> int:
