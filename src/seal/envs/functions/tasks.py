@@ -196,17 +196,21 @@ def checked(tasks: Iterable[ToolTask], tools: Sequence[str], *, verified: bool) 
     if not found:
         raise ConfigError("an environment needs at least one task")
     return {
-        key: replace(task, split=task.split or dealt)
-        for (key, task), dealt in zip(found.items(), _deal(found), strict=True)
+        key: replace(task, split=split)
+        for (key, task), split in zip(found.items(), deal([(t.group, t.split) for t in found.values()]), strict=True)
     }
 
 
-def _deal(tasks: Mapping[str, ToolTask]) -> list[str]:
-    """A split for every task that names none: whole groups, by a hash of their name, 60, 20 and 20 per cent."""
-    open_groups = {task.group for task in tasks.values() if not task.split}
+def deal(tasks: Sequence[tuple[str, str]]) -> list[str]:
+    """A split for every task that names none: whole groups, by a hash of their name, 60, 20 and 20 per cent.
+
+    Args:
+        tasks: Group and split of each; "" for a task that names no split.
+    """
+    open_groups = {group for group, split in tasks if not split}
     order = sorted(open_groups, key=lambda group: sha256(group.encode()).hexdigest())
-    split = {
+    dealt = {
         group: next(name for name, share in zip(SPLITS, _SHARES, strict=True) if place < max(1, share * len(order)))
         for place, group in enumerate(order)
     }
-    return [split.get(task.group, "") for task in tasks.values()]
+    return [split or dealt[group] for group, split in tasks]
