@@ -1,7 +1,8 @@
 """A round of training in any environment, with a random model of a few thousand parameters.
 
 A random model writes no calls that could be read. So a dialect stands between: the character that a message begins with
-chooses one of a few prepared messages. Groups then hold right and wrong episodes, and there is something to learn from.
+chooses one of a few prepared messages, calls or a text. Groups then hold right and wrong episodes, and there is
+something to learn from.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import Any
 from seal.parse import Parsed
 from seal.types import ToolCall, ToolSpec
 
+Choices = Sequence[Sequence[ToolCall] | str]
+
 
 class Choosing:
-    """A dialect of prepared calls."""
+    """A dialect of prepared messages."""
 
-    def __init__(self, name: str, choices: Sequence[Sequence[ToolCall]]) -> None:
-        self.name, self._choices = name, tuple(tuple(calls) for calls in choices)
+    def __init__(self, name: str, choices: Choices) -> None:
+        self.name, self._choices = name, tuple(choices)
 
     def parse(self, text: str) -> Parsed:
-        chosen = self._choices[ord(text[0]) % len(self._choices)] if text else ()
-        return Parsed(text, chosen)
+        chosen = self._choices[ord(text[0]) % len(self._choices)] if text else ""
+        return Parsed(chosen, ()) if isinstance(chosen, str) else Parsed(text, tuple(chosen))
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         return "b" * len(calls)
@@ -35,7 +38,7 @@ class Choosing:
         return self.instructions(tools)
 
 
-def train_a_round(environment: Any, choices: Sequence[Sequence[ToolCall]], directory: Path) -> dict[str, Any]:
+def train_a_round(environment: Any, choices: Choices, directory: Path) -> dict[str, Any]:
     """Train for one round with cues, and return its record."""
     import seal.envs
     import seal.parse

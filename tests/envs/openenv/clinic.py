@@ -1,4 +1,4 @@
-"""A real OpenEnv environment, openenv-dipg-safety, as resource sessions by OpenEnv's own adapter for step environments."""
+"""A real OpenEnv environment, openenv-dipg-safety, by OpenEnv's own adapter for step environments."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Client:
 
     def __init__(self, case: str) -> None:
         from datasets import Dataset
+        from med_safety_eval.models import ResponseFormat
         from med_safety_gym.dipg_environment import DIPGEnvironment
         from med_safety_gym.models import DIPGAction
-        from med_safety_eval.models import ResponseFormat
 
         logging.disable(logging.WARNING)
         context, question = CASES[case]
@@ -43,12 +43,13 @@ class Client:
             {"role": "assistant", "content": ABSTENTION},
         ]
         names = (
-            "conflict_reward abstain_reward hallucination_penalty missing_answer_penalty hallucinated_trace_penalty "
-            "proof_inconsistency_penalty incorrect_answer_penalty conflict_penalty abstain_penalty "
-            "missing_trace_penalty correct_abstention_reward verifiable_trace_reward correct_synthesis_reward "
-            "exact_format_reward format_mismatch_penalty no_hallucination_reward"
-        ).split()
-        rewards = {name: -10.0 if name.endswith("penalty") else 10.0 for name in names}
+            "conflict_reward abstain_reward hallucination_penalty missing_answer_penalty "
+            "hallucinated_trace_penalty proof_inconsistency_penalty incorrect_answer_penalty "
+            "conflict_penalty abstain_penalty missing_trace_penalty correct_abstention_reward "
+            "verifiable_trace_reward correct_synthesis_reward exact_format_reward "
+            "format_mismatch_penalty no_hallucination_reward"
+        )
+        rewards = {name: -10.0 if name.endswith("penalty") else 10.0 for name in names.split()}
         self._environment = DIPGEnvironment(
             "",
             **rewards,

@@ -46,7 +46,7 @@ def test_a_real_environment_is_played_and_diagnosed(clinic) -> None:
         },
     )
     assert {task: t.verdict.reward for task, t in trajectories.items()} == {"dose": 1.0, "age": 0.0, "drug": 0.0}
-    assert trajectories["dose"].turns[0].user_raw.startswith("The trial gave 5 mg")
+    assert trajectories["dose"].turns[0].user.startswith("The trial gave 5 mg")
     assert "reward" in trajectories["age"].verdict.detail
     labels = {task: diagnose(t).turns[0].label for task, t in trajectories.items()}
     assert labels == {"dose": Label.PASS, "age": Label.UNDETERMINED, "drug": Label.ARGUMENT_MISMATCH}

@@ -46,8 +46,8 @@ def episode(environment: Any, url: str, task: str, turns: Any) -> list[Any]:
     with GenericEnvClient(base_url=url).sync() as client:
         seen = [client.reset(task_id=task)]
         for calls in turns:
-            for call in calls:
-                seen.append(client.step({"calls": [{"name": call.name, "arguments": dict(call.arguments)}]}))
+            said = [{"calls": [{"name": call.name, "arguments": dict(call.arguments)}]} for call in calls]
+            seen.extend(client.step(action) for action in said)
             if not seen[-1].done:
                 seen.append(client.step({"content": "done"}))
         assert client.state()["task_id"] == task
@@ -88,7 +88,7 @@ def test_cues_are_in_tools_and_results_and_can_be_told_apart(cued) -> None:
 
 
 def test_tasks_can_be_discovered_and_drawn(cued) -> None:
-    environment, url = cued
+    _environment, url = cued
     with GenericEnvClient(base_url=url).sync() as client:
         first, again = client.reset(seed=3), client.reset(seed=3)
         assert first.observation["messages"] == again.observation["messages"]

@@ -22,7 +22,8 @@ from verifiers.v1.state import state_cls
 from verifiers.v1.trace import AgentInfo, Trace, TraceTask
 
 from seal.envs.users import Said, User
-from seal.errors import ConfigError, EnvironmentFailure
+from seal.envs.verifiers.environment import seats
+from seal.errors import EnvironmentFailure
 from seal.types import FaultKind
 
 
@@ -119,28 +120,18 @@ class Actor:
     def __init__(self, made: Any, place: int, *, seat: str, users: Mapping[str, User], seed: int) -> None:
         self.seed = seed
         self.traces: list[Any] = []
-        self._loop = asyncio.new_event_loop()
         self._env = made if isinstance(made, vf.Env) else None
         self._taskset = made.taskset if self._env is not None else made
         self._task = next(itertools.islice(iter(self._taskset), place, None))
         self._trace: Any = None
         self._servers: dict[str, tuple[MCPServer, str]] = {}
         self._toolsets: list[Any] = []
-        self._agents = self._seats(seat, users)
+        ours, names = seats(self._env, seat, users)
+        self._agents = _Agents({name: _Agent(name, self, None if name == ours else users[name]) for name in names})
         self._asked: asyncio.Future[str] | None = None
         self._answered: asyncio.Future[bool] | None = None
         self._run: asyncio.Task[None] | None = None
-
-    def _seats(self, seat: str, users: Mapping[str, User]) -> _Agents:
-        names = list(self._env._agent_specs) if self._env is not None else ["agent"]
-        others = [name for name in names if name not in users]
-        ours = seat or (others[0] if len(others) == 1 else "")
-        if ours not in names:
-            raise ConfigError(f"which seat is trained? seat={seat!r} is none of {', '.join(names)}")
-        missing = [name for name in others if name != ours]
-        if missing:
-            raise ConfigError(f"nobody takes the seat {missing[0]!r}; give users={{{missing[0]!r}: ...}}")
-        return _Agents({name: _Agent(name, self, None if name == ours else users[name]) for name in names})
+        self._loop = asyncio.new_event_loop()
 
     # What the session asks.
 
@@ -180,7 +171,8 @@ class Actor:
         """End what still goes on, and read the rewards of the trained agent's trace."""
         while self._run is not None and not self._run.done():
             last = messages[-1] if messages else {}
-            self.note(vf.AssistantMessage(content=last.get("content", "") if last.get("role") == "assistant" else ""))
+            if last.get("role") == "assistant" and self._trace.stop_condition is None:
+                self.note(vf.AssistantMessage(content=last.get("content", "")))
             self._resume(answered=False)
         if self._env is not None:
             self._loop.run_until_complete(self._finalize())

@@ -47,6 +47,7 @@ class Verifiers(ForeignEnvironment):
             raise ConfigError(f"expected a function that makes a Taskset or an Env, got {source!r}")
         made = source()
         taskset = getattr(made, "taskset", made)
+        seats(made if taskset is not made else None, seat, users)
         if not callable(getattr(taskset, "load", None)):
             raise ConfigError(f"expected a verifiers Taskset or Env, got a {type(made).__name__}")
         if count is None and not taskset.bounded:
@@ -56,6 +57,26 @@ class Verifiers(ForeignEnvironment):
             for place, task in enumerate(_some(taskset, count))
         ]
         super().__init__(_Making(source, seat, dict(users)), tasks, name=name, **options)
+
+
+def seats(env: Any, seat: str, users: Mapping[str, User]) -> tuple[str, list[str]]:
+    """The seat that is trained, and all of an `Env`; a plain taskset (None) has one.
+
+    Raises:
+        ConfigError: If it is not clear which, or nobody takes another.
+    """
+    names = list(env._agent_specs) if env is not None else ["agent"]
+    others = [name for name in names if name not in users]
+    ours = seat or (others[0] if len(others) == 1 else "")
+    if ours not in names or ours in users:
+        raise ConfigError(f"which seat is trained? got seat={seat!r}; there are {', '.join(names)}")
+    missing = [name for name in others if name != ours]
+    if missing:
+        raise ConfigError(f"nobody takes the seat {missing[0]!r}; give users={{{missing[0]!r}: ...}}")
+    unknown = [name for name in users if name not in names]
+    if unknown:
+        raise ConfigError(f"there is no seat {unknown[0]!r}; there are {', '.join(names)}")
+    return ours, names
 
 
 def _some(taskset: Any, count: int | None) -> list[Any]:
