@@ -11,10 +11,13 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.seal-ready
+LOCKED := $(VENV)/.seal-lock
 
 # The interpreter that .venv is made with; by default the first of these that can make one.
 PYTHON ?=
-PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3
+PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3)
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+VERSION := import sys; print(sys.version_info[:2])
 # For pip, such as --index-url or --find-links; pip's own configuration applies as well.
 PIP_OPTIONS ?=
 TORCH ?= torch==2.13.0
@@ -32,20 +35,35 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup data demo test lint format parity bench pocket table learning docs
+.PHONY: help setup whole data demo test lint format parity bench pocket table learning docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
-setup: $(READY)
+setup: whole
+	@$(MAKE) --no-print-directory $(READY)
 
-# Torch comes first and alone, from wherever pip is configured to look; the lock is complete, so the rest is installed
-# without dependency resolution and cannot bring another torch.
+# What was installed once may be damaged, or be of another Python than the one that is asked for: then it is made again.
+whole:
+	@for python in $(PYTHON); do \
+	  if ! $$python -c '$(FITS)' >/dev/null 2>&1; then \
+	    echo "PYTHON=$(PYTHON) is no Python 3.11, 3.12 or 3.13 with venv" >&2; exit 2; \
+	  fi; \
+	  if [ -e $(READY) ] && [ "$$($$python -c '$(VERSION)')" != "$$($(BIN)/python -c '$(VERSION)' 2>&1)" ]; then \
+	    echo "$(VENV) is not of $$python: making it again"; rm -f $(READY) $(BIN)/python*; \
+	  fi; \
+	done
+	@if [ -e $(READY) ] && [ ! $(READY) -ot requirements.lock ] && ! $(BIN)/python scripts/check_venv.py; then \
+	  echo "$(VENV) is damaged: making it again"; rm -f $(READY) $(BIN)/python*; \
+	fi
+
+# The lock is complete, so it is installed without dependency resolution and cannot bring another torch; pip refuses a
+# file that has none of its hashes. Torch comes last and alone, from wherever pip is configured to look: which wheel fits
+# depends on the machine, so it has no hash, and nor has what only its CUDA builds need.
 $(READY): requirements.lock pyproject.toml
 	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	  for python in $(PYTHONS); do \
-	    if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-	        >/dev/null 2>&1; then found=$$python; break; fi; \
+	    if $$python -c '$(FITS)' >/dev/null 2>&1; then found=$$python; break; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then \
 	    echo "seal needs Python 3.11, 3.12 or 3.13 with venv (looked for: $(PYTHONS)); name one with PYTHON=..." >&2; \
@@ -54,10 +72,14 @@ $(READY): requirements.lock pyproject.toml
 	  echo "making $(VENV) with $$found"; \
 	  $$found -m venv --clear $(VENV); \
 	fi
-	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --constraint requirements.lock "$(TORCH)"
-	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --requirement requirements.lock
+	@mkdir -p $(LOCKED)
+	@sed -e '/^torch==/d' requirements.lock > $(LOCKED)/hashed.txt
+	@sed -n -e 's/^\([^# ]*==[^ ]*\).*/\1/p' requirements.lock > $(LOCKED)/versions.txt
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --require-hashes --no-deps --requirement $(LOCKED)/hashed.txt
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --constraint $(LOCKED)/versions.txt "$(TORCH)"
 	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m pip check
+	$(BIN)/python scripts/check_venv.py
 	@touch $(READY)
 
 # The benchmark's data: about 5 MB into the cache directory (SEAL_CACHE moves it).

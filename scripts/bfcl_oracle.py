@@ -52,6 +52,8 @@ class Oracle:
             package = ModuleType(name)
             package.__path__ = [str(root / name.replace(".", "/"))]
             sys.modules.setdefault(name, package)
+        # What lies beside the benchmark's files in the cache would count as a change of it.
+        sys.dont_write_bytecode = True
         self.checker: Any = importlib.import_module(f"{_HERE}.multi_turn_checker")
         self.utils: Any = importlib.import_module(f"{_HERE}.multi_turn_utils")
         sources = f"{_HERE}.func_source_code"

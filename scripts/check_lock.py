@@ -1,11 +1,15 @@
-"""Compare requirements.lock with what pyproject.toml needs, transitively, on Python 3.11 to 3.13.
+"""Compare requirements.lock with what pyproject.toml needs, transitively, on Python 3.11 to 3.13; or write it.
 
 Reads the metadata of the distributions that are installed in the running interpreter's environment. Exit code 1 if the
-lock lacks something or holds something that nobody needs.
+lock lacks something, holds something that nobody needs, or a pin has no hash.
+
+    check_lock.py            say what is wrong
+    check_lock.py --write    pin what is installed and needed, with the hashes of its wheels (scripts/lock_hashes.py)
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -17,16 +21,31 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from lock_hashes import PYTHONS
+
 ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.lock"
 EXTRAS = ("bfcl", "trl", "openai", "dev")
-PYTHONS = ("3.11", "3.12", "3.13")
+WITHOUT_HASHES = frozenset({"torch"})
+"""Its wheel differs by machine (CPU, CUDA, the platform's own), and comes from where pip is configured to look."""
+HEADER = """\
+# Exact versions of everything that `make setup` installs, besides seal itself: the extras bfcl, trl, openai and dev on
+# Linux and macOS, Python 3.11 to 3.13. Complete, so that it is installed without dependency resolution and nothing
+# brings another torch; with the SHA-256 of every wheel, so that nothing else is installed. torch has none: which wheel
+# it is depends on the machine. Made by `scripts/check_lock.py --write` from what is installed: see CONTRIBUTING.md.
+"""
 
 
-def locked(path: Path) -> dict[str, str]:
-    """Canonical name -> version."""
-    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
-    pins = (line.partition("==") for line in lines if line)
-    return {canonicalize_name(name): version for name, _, version in pins}
+def locked(path: Path) -> dict[str, tuple[str, list[str]]]:
+    """Canonical name -> version and hashes."""
+    lines = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    found: dict[str, tuple[str, list[str]]] = {}
+    for line in lines:
+        pin, *options = line.partition("#")[0].split() or [""]
+        if pin:
+            name, _, version = pin.partition("==")
+            found[canonicalize_name(name)] = (version, [word.removeprefix("--hash=") for word in options])
+    return found
 
 
 def needed(project: dict[str, Any], python: str) -> Iterator[tuple[str, str]]:
@@ -59,17 +78,48 @@ def needed(project: dict[str, Any], python: str) -> Iterator[tuple[str, str]]:
                 todo.append(inner)
 
 
+def wanted() -> dict[str, str]:
+    """Everything that is needed, by canonical name, with the version that is installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {name: version for python in PYTHONS for name, version in needed(project, python)}
+
+
 def problems() -> list[str]:
     """What is wrong with the lock, one line a distribution."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pins = locked(ROOT / "requirements.lock")
-    wanted = {name: version for python in PYTHONS for name, version in needed(project, python)}
-    found = [f"missing: {name}=={wanted[name]}" for name in sorted(wanted.keys() - pins.keys())]
-    found += [f"left over: {name}" for name in sorted(pins.keys() - wanted.keys())]
+    pins, all_ = locked(LOCK), wanted()
+    found = [f"missing: {name}=={all_[name]}" for name in sorted(all_.keys() - pins.keys())]
+    found += [f"left over: {name}" for name in sorted(pins.keys() - all_.keys())]
+    for name, (_, hashes) in sorted(pins.items()):
+        if bool(hashes) == (name in WITHOUT_HASHES) or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", h) for h in hashes):
+            found.append(f"hashes: {name}")
     return found
 
 
+def write() -> None:
+    """Write the lock anew; hashes of pins that stay as they are are kept."""
+    from lock_hashes import PLATFORMS, Places, covers  # noqa: PLC0415 -- only for writing
+
+    old, places = locked(LOCK) if LOCK.is_file() else {}, Places()
+    lines = []
+    for name, version in sorted(wanted().items()):
+        pin = f"{distribution(name).name}=={version}"
+        before, hashes = old.get(name, ("", []))
+        if name in WITHOUT_HASHES:
+            hashes = []
+        elif before != version or not hashes:
+            wheels = places.wheels(name, version)
+            hashes = sorted({f"sha256:{wheel.sha256}" for wheel in wheels})
+            for python in PYTHONS:
+                for platform in PLATFORMS:
+                    if not any(covers(wheel.filename, python, platform) for wheel in wheels):
+                        print(f"{pin}: no wheel for Python {python} on {platform}")
+        lines.append(" \\\n    --hash=".join([pin, *hashes]) + "\n")
+    LOCK.write_text(HEADER + "".join(lines), encoding="utf-8")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        write()
     lines = problems()
     print("\n".join(lines) or "requirements.lock is complete")
     sys.exit(bool(lines))

@@ -15,6 +15,8 @@ Run = Mapping[str, Any]
 Value = Callable[[Run], float]
 
 VANILLA, DEFAULT = "workshop-vanilla", "workshop"
+RULES = 6
+"""Tools with a fixed hidden rule in the workshop's default world; a test counts them."""
 ENOUGH = 5
 """Seeds below which nothing is claimed."""
 LATE = 3
@@ -37,6 +39,8 @@ The starting model's weights have the SHA-256 `{weights}`{other}. Intervals are 
 differences are paired by seed. They hold for these tasks, this starting
 model and this set of hidden rules: other ones may move all seeds together.
 
+Before the numbers: {where}
+
 ![Validation success over rounds](learning/curves.svg)
 
 """
@@ -53,11 +57,15 @@ of each group plays bare all the same (its failures say in the bare context what
 training the share that sees cues falls, to zero for the last quarter. Weights are off, so that the comparison is about
 the interface alone.
 
+The parts are not new: P2O (arXiv 2603.21877) takes rollouts under helped prompts and the gradient on the original
+context, as bare scoring does; SKILL0 (2604.02268) and BHA (2604.07747) withdraw skills or hints in the course of
+training, as weaning does. What is ours is to choose the help by a diagnosed failure profile, over many turns.
+
 The cues were chosen on earlier models. Everything else was chosen with seed 0 on the validation split, before any run
-of this page; held-out results of five runs of an earlier setting of this recipe and its neighbours (seeds 0 and 1) had
-been seen. Each row is one run of 24 rounds, `seal train --recipe ... --set update.learning_rate=... --set
-exposure.peak=...`, and its best checkpoint (of 100 or 200 validation tasks) on the first 300 tasks of `seal eval
---split validation`, greedy and twice at temperature 1; written down by hand:
+of this page, and seed 0 is one of the seeds below; held-out results of five runs of an earlier setting of this recipe
+and its neighbours (seeds 0 and 1) had been seen. Each row is one run of 24 rounds, `seal train --recipe ... --set
+update.learning_rate=... --set exposure.peak=...`, and its best checkpoint (of 100 or 200 validation tasks) on the first
+300 tasks of `seal eval --split validation`, greedy and twice at temperature 1; written down by hand:
 
 | | learning rate | greedy, % | temperature 1, % |
 |---|---|---|---|
@@ -76,7 +84,7 @@ RECIPES: Mapping[str, str] = {
     "workshop-vanilla": "plain GRPO, no interface",
     "workshop": "**the default**: cues in half of each group at first, none in the last quarter; cued successes scored "
     "on the bare context, cued failures without gradient",
-    "workshop-control": "the default's schedule and filter on gradients with no cue in sight",
+    "workshop-control": "the default's closed loop, exposure and filter on gradients, with no cue in sight",
     "workshop-naive": "the default's cues in every rollout to the end, scored as sampled",
 }
 
@@ -103,6 +111,7 @@ def page(results: Mapping[str, Any]) -> str:
             n=some["n"],
             weights=start["weights_sha256"][:16],
             other=results.get("weights_note", ""),
+            where=" ".join(where_the_gain_lies(runs, start)),
         ),
         "| recipe | what it is | seeds |\n|---|---|---|",
         *(f"| `{recipe}` | {RECIPES.get(recipe, '')} | {len(found)} |" for recipe, found in runs.items()),
@@ -129,11 +138,45 @@ def page(results: Mapping[str, Any]) -> str:
         "| recipe | r, first third | second | last | gap, greedy, first | last | gap, temperature 1, first | last |",
         "|---|---|---|---|---|---|---|---|",
         *(_leaning(recipe, found) for recipe, found in runs.items()),
+        "\n## Rounds that dealt cues\n",
+        "Rounds in which some rollouts were dealt the interface (with the control: one that shows nothing), by seed.\n",
+        "| recipe | rounds | by seed |\n|---|---|---|",
+        *(_dealt(recipe, found) for recipe, found in runs.items()),
+        *([f"\n{results['note']}"] if "note" in results else []),
         "\n## Reasons of failure, held-out tasks, greedy\n",
         *_labels(runs, start["labels"]),
         "",
     ]
     return "\n".join(lines)
+
+
+def where_the_gain_lies(runs: Mapping[str, Sequence[Run]], start: Mapping[str, Any]) -> list[str]:
+    """What these tasks can show and what they cannot, in sentences."""
+    others = start["n"] - start["n_hidden"]
+    lines = [
+        f"{RULES} tools of this world have a fixed hidden rule, **the same ones in training, validation and test**; "
+        f"{start['n_hidden']} of the {start['n']} held-out tasks touch a tool with one, so that what helps to learn "
+        "these rules helps there, and nothing here says how it goes with rules that training never met.",
+    ]
+    hidden = paired(runs, DEFAULT, VANILLA, lambda run: float(run["hidden"]))
+    if hidden:
+        rest = paired(runs, DEFAULT, VANILLA, lambda run: float(run["others"]))
+        lines.append(
+            f"The default against plain GRPO, greedy: {_points(hidden, signed=True)} points on these "
+            f"{start['n_hidden']} tasks, {_points(rest, signed=True)} on the {others} others."
+        )
+    without = {name: [run for run in found if run["seed"]] for name, found in runs.items()}
+    after = paired(without, DEFAULT, VANILLA, lambda run: float(run["after"]))
+    if after:
+        lines.append(
+            "The settings were chosen with seed 0, which is among the seeds; without it the default is "
+            f"{_points(after, signed=True)} points over plain GRPO on all tasks."
+        )
+    lines.append(
+        "The cues are switched by a closed loop, but no run of this page compares it with cues that are always on: "
+        "that hints teach is shown, that the loop does is not."
+    )
+    return lines
 
 
 def percent(value: float) -> str:
@@ -223,6 +266,11 @@ def _leaning(recipe: str, runs: Sequence[Run]) -> str:
         for place in (0, -1)
     ]
     return f"| `{recipe}` | {' | '.join(cells)} |"
+
+
+def _dealt(recipe: str, runs: Sequence[Run]) -> str:
+    counts = [sum(value is not None for value in run["cued"]) for run in runs]
+    return f"| `{recipe}` | {len(runs[0]['cued'])} | {', '.join(map(str, counts))} |"
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -21,6 +21,7 @@ from seal import config as config_module
 from seal.config import RunConfig
 from seal.cues import CUES
 from seal.interface import Recipe
+from seal.ranges import ranges
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 
@@ -76,12 +77,13 @@ def _described(kind: type) -> Mapping[str, str]:
 
 
 def _table(kind: type, fields: list[dataclasses.Field[Any]], described: Mapping[str, str]) -> str:
-    hints = typing.get_type_hints(kind)
+    hints, limits = typing.get_type_hints(kind), ranges(kind)
     rows = ["| key | type | default | what |", "|---|---|---|---|"]
     for field in fields:
         if field.name not in described:
             sys.exit(f"{kind.__name__}.{field.name} has no description in its docstring")
-        cells = (f"`{field.name}`", _type(hints[field.name]), _default(field), described[field.name])
+        allowed = f", {limits[field.name]}" if field.name in limits else ""
+        cells = (f"`{field.name}`", _type(hints[field.name]) + allowed, _default(field), described[field.name])
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 

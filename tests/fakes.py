@@ -65,14 +65,14 @@ class CounterSession:
         self.called.append(call.name)
         if call.name == "boom":
             raise ZeroDivisionError("the environment broke")
+        if call.name not in {spec.name for spec in self.tools()}:
+            return _said("no such tool", FaultKind.UNKNOWN_TOOL)
         if set(call.arguments) - ({"amount"} if call.name == "add" else set()):
             return _said("no such argument", FaultKind.ARGUMENTS)
         if call.name == "read":
             return _said(str(self.value))
-        if call.name == "undo" and self.turn:
+        if call.name == "undo":
             return _said("nothing to undo")
-        if call.name != "add":
-            return _said("no such tool", FaultKind.UNKNOWN_TOOL)
         amount = call.arguments.get("amount")
         if not isinstance(amount, int) or isinstance(amount, bool):
             return _said("add needs an amount", FaultKind.ARGUMENTS)

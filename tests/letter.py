@@ -19,8 +19,9 @@ class LetterSession:
 
     n_turns = 2
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, observations: tuple[str, ...]) -> None:
         self._word = word
+        self._observations = observations
         self._turn = -1
         self._verdicts: list[TurnVerdict] = []
         self._calls: list[str] = []
@@ -41,7 +42,11 @@ class LetterSession:
         return ToolResult("copied", "copied")
 
     def end_turn(self, *, forced: bool = False) -> TurnVerdict:
-        self._verdicts.append(TurnVerdict(passed=bool(self._calls), expects_calls=True, missing_tools=("copy_file",)))
+        passed = bool(self._calls)
+        missing = () if passed else self._observations
+        self._verdicts.append(
+            TurnVerdict(passed=passed, expects_calls=True, missing_tools=("copy_file",), missing_observations=missing)
+        )
         return self._verdicts[-1]
 
     def verdict(self) -> Verdict:
@@ -52,7 +57,14 @@ class LetterSession:
 
 
 class Letter:
-    """Eight training tasks, four validation tasks."""
+    """Eight training tasks, four validation tasks.
+
+    Args:
+        observations: What a failed turn has failed to find out; more than one reason of failure.
+    """
+
+    def __init__(self, observations: Sequence[str] = ()) -> None:
+        self._observations = tuple(observations)
 
     name = "letter"
     max_steps = 2
@@ -70,7 +82,7 @@ class Letter:
         return Task(task_id, "even" if int(task_id[7:]) % 2 else "odd", task_id)
 
     def open(self, task: Task) -> LetterSession:
-        return LetterSession(task.id)
+        return LetterSession(task.id, self._observations)
 
     def reference(self, task: Task) -> tuple[tuple[ToolCall, ...], ...]:
         return ((ToolCall("copy_file", {}),),) * 2

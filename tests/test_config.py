@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from seal.config import load_config, parse_config, to_toml
 from seal.errors import ConfigError, MissingError
+from seal.interface import Recipe
 
 
 def test_what_is_written_reads_back(tmp_path) -> None:
@@ -20,7 +24,7 @@ def test_what_is_written_reads_back(tmp_path) -> None:
         ("rollout.round=2", "unknown key 'rollout.round'; did you mean 'rounds'"),
         ("rollout.rounds=many", "rollout.rounds must be int, got 'many'"),
         ("rollout.rounds=true", "rollout.rounds must be int, got True"),
-        ("rollout.rounds=0", "must be positive"),
+        ("rollout.rounds=0", r"rollout\.rounds must be a number from 1 to 1000000, got 0"),
         ("rollout=3", r"\[rollout\] must be a section|must be a section"),
         ("update.score_on=cued", "one of 'shown', 'bare', 'both', got 'cued'"),
         ("interface.recipe=none", "one of 'off', 'paper'"),
@@ -45,5 +49,51 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
     (tmp_path / "bad.toml").write_text("[rollout\n")
     with pytest.raises(ConfigError, match=r"bad\.toml is not valid TOML"):
         load_config(tmp_path / "bad.toml")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(ConfigError, match=r"deep\.toml is nested too deeply"):
+        load_config(tmp_path / "deep.toml")
+    (tmp_path / "long.toml").write_text("seed = " + "9" * 5000)
+    with pytest.raises(ConfigError, match=r"long\.toml is not valid TOML: Exceeds the limit"):
+        load_config(tmp_path / "long.toml")
     with pytest.raises(ConfigError, match="configuration: unknown key"):
         parse_config({"nope": 1})
+
+
+KEPT_BARE = ("update.score_on=bare", "update.cued_failures=keep", "update.kl=0.001")
+
+
+def test_a_combination_that_may_blow_up_is_said_with_its_reason() -> None:
+    (caution,) = load_config(None, KEPT_BARE).cautions()
+    assert "score_on = 'bare' with cued_failures = 'keep' and kl = 0.001" in caution
+    assert "cued_failures = 'drop', or kl = 0, or score_on = 'shown'" in caution
+    for mended in ("update.score_on=shown", "update.cued_failures=drop", "update.kl=0", "interface.recipe=off"):
+        assert load_config(None, [*KEPT_BARE, mended]).cautions() == []
+
+
+def test_the_control_differs_from_the_default_recipe_in_what_is_shown_alone() -> None:
+    recipes = Path(__file__).parents[1] / "recipes"
+    default, control = (load_config(recipes / f"{name}.toml") for name in ("workshop", "workshop-control"))
+    assert control.interface.recipe is Recipe.PLACEBO
+    assert replace(control, interface=replace(control.interface, recipe=Recipe.CLOSED_LOOP)) == default
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        (".".join(["a"] * 3000) + " = 1", "nested too deeply"),
+        ("seed = " + "9" * 6000, "not valid TOML"),
+        ("seed = 1\x00", "not valid TOML"),
+    ],
+    ids=["brackets", "dots", "digits", "nul"],
+)
+def test_toml_that_the_reader_chokes_on(tmp_path, text, words) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        load_config(path)
+
+
+def test_an_override_that_is_nested_too_deeply() -> None:
+    with pytest.raises(ConfigError, match=r"override of environment\.options\.x is nested too deeply"):
+        load_config(None, ["environment.options.x=" + "[" * 3000 + "]" * 3000])

@@ -7,7 +7,7 @@ from fakes import Counter, Scripted, call, good, say
 from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import InterfaceOptions, Recipe
-from seal.loop import LoopOptions, State, begin, deal, one_round, schedule
+from seal.loop import LoopOptions, Share, State, begin, deal, one_round, schedule
 from seal.rollout import BARE
 from seal.taxonomy import Label
 from seal.trace import dumps
@@ -96,16 +96,67 @@ def test_bad_sizes() -> None:
             LoopOptions(**wrong)
 
 
-def test_a_placebo_deals_rollouts_as_if_they_saw_cues_and_shows_none() -> None:
+def play(options, rounds):
+    """Rounds and the states before them, of a policy that makes the same mistakes whatever it is told."""
+    environment, state, found = Counter(), begin(options), []
+    for _ in range(rounds):
+        played, following = one_round(environment, batch(environment, 4), Scripted(careless), state, options)
+        found.append((state, played))
+        state = following
+    return found
+
+
+def test_a_placebo_runs_the_closed_loop_and_shows_nothing() -> None:
+    """The same cues on and the same rollouts dealt, round by round; none before the first profile or while all rest."""
+
+    def options(recipe):
+        omega = InterfaceOptions(recipe=recipe, cues=("err.constraint",), patience=2, dwell=1, rest=2)
+        return LoopOptions(group_size=4, rounds=9, interface=omega, exposure=HALF)
+
+    real, control = play(options(Recipe.CLOSED_LOOP), 7), play(options(Recipe.PLACEBO), 7)
+    on = [bool(state.interface.active) for state, _ in real]
+    assert on == [False, True, True, False, False, True, True]
+    for (state, played), (twin, matched) in zip(real, control, strict=True):
+        assert twin.interface.active == state.interface.active
+        assert twin.interface.states == state.interface.states
+        assert matched.cued == played.cued
+        assert any(matched.cued) == bool(state.interface.active)
+        for tau in matched.trajectories:
+            assert all(turn.user == turn.user_shown for turn in tau.turns)
+            results = [result for turn in tau.turns for step in turn.steps for result in step.results]
+            assert all(result is None or result.raw == result.shown for result in results)
+        assert {tau.interface for tau in matched.trajectories} <= {None, twin.interface.presenter().version}
+    assert control[1][0].interface.presenter().version == "t1:placebo(err.constraint)"
+    assert State.from_json(orjson.loads(dumps(control[1][0].to_json()))) == control[1][0]
+
+
+def test_weights_and_profile_are_those_of_the_whole_batch() -> None:
+    """Two ranks that hand each other their shares get the rows of one that plays all: normalised, and dealt anew."""
     environment = Counter()
-    real = LoopOptions(group_size=4, rounds=3, interface=InterfaceOptions(recipe=Recipe.STATIC), exposure=HALF)
-    placebo = LoopOptions(group_size=4, rounds=3, interface=InterfaceOptions(recipe=Recipe.PLACEBO), exposure=HALF)
-    cued, _ = one_round(environment, batch(environment, 4), Scripted(careless), begin(real), real)
-    played, state = one_round(environment, batch(environment, 4), Scripted(careless), begin(placebo), placebo)
-    assert played.cued == cued.cued
-    assert sum(played.cued) == 4
-    assert state.interface.active == ()
-    for tau in played.trajectories:
-        assert all(turn.user == turn.user_shown for turn in tau.turns)
-        results = [result for turn in tau.turns for step in turn.steps for result in step.results]
-        assert all(result is None or result.raw == result.shown for result in results)
+    for weights in (
+        WeightOptions(normalise="batch"),
+        WeightOptions(normalise="outcome"),
+        WeightOptions(shuffle=True, normalise="outcome"),
+    ):
+        options = LoopOptions(group_size=4, weights=weights, seed=5)
+        tasks = batch(environment, 4)
+        whole, following = one_round(environment, tasks, Scripted(careless), begin(options), options)
+        for cut in (2, 5):
+            halves = [(tasks[:cut], 0), (tasks[cut:], cut)]
+            shares: list[Share] = []
+
+            def play_half(rows, offset, gather, options=options):
+                return one_round(
+                    environment, rows, Scripted(careless), begin(options), options, gather=gather, offset=offset
+                )
+
+            def listen(share, shares=shares):
+                shares.append(share)
+                return [share]
+
+            for rows, offset in halves:
+                play_half(rows, offset, listen)
+            parts = [play_half(rows, offset, lambda _, shares=shares: shares) for rows, offset in halves]
+            assert [w for played, _ in parts for w in played.weights] == whole.weights
+            assert all(state == following for _, state in parts)
+            assert all(played.profile == whole.profile for played, _ in parts)

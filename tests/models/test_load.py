@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -374,3 +375,51 @@ def test_smollm2_speaks_english_over_turns() -> None:
     (again,) = fresh.generate([conversation])
     assert again is not None
     assert again.text == second.text
+
+
+@pytest.fixture
+def with_code(saved: Path, tmp_path: Path) -> Path:
+    """A model directory that needs Python code of its own, which leaves a trace when it runs."""
+    config = json.loads((saved / "config.json").read_text())
+    config["model_type"] = "strange"
+    config["auto_map"] = {"AutoConfig": "strange.Config", "AutoModelForCausalLM": "strange.Model"}
+    (saved / "config.json").write_text(json.dumps(config))
+    (saved / "strange.py").write_text(
+        f"open({str(tmp_path / 'ran')!r}, 'w').close()\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
+        "class Config(LlamaConfig):\n    model_type = 'strange'\n"
+        "class Model(LlamaForCausalLM):\n    config_class = Config\n"
+    )
+    return saved
+
+
+def test_code_of_a_model_runs_only_if_that_is_allowed_and_nobody_is_asked(
+    with_code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(_prompt: object = "") -> str:
+        raise AssertionError("asked on stdin")
+
+    monkeypatch.setattr("builtins.input", asked)
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    with pytest.raises(ConfigError, match=r"Python code of its own.*model\.trust_remote_code=true") as caught:
+        load_model(str(with_code))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+    model, _ = load_model(str(with_code), trust_remote_code=True)
+    assert type(model).__name__ == "Model"
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_stray_yes_on_stdin_runs_no_code(with_code: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "seal", "eval", "--model", str(with_code), "--env", "workshop"]
+    command += ["--split", "held-out", "--tasks", "1"]
+    done = subprocess.run(command, input="y\ny\ny\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--model-option trust_remote_code=true" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_only_true_allows_it(with_code: Path) -> None:
+    with pytest.raises(ConfigError, match="trust_remote_code is 'no'; expected true or false"):
+        load_model(str(with_code), trust_remote_code="no")  # type: ignore[arg-type]

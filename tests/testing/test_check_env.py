@@ -35,7 +35,7 @@ def test_a_sound_environment_passes_every_row(isolation: str) -> None:
     assert report.passed, report
     assert report.tasks == 6
     asked = [row.name for row in report.rows if row.passed]
-    assert len(asked) == 12, asked
+    assert len(asked) == 13, asked
     kinds = "drop_all malformed missing_argument recover spurious unknown_argument unknown_tool wrong_type"
     assert set(report.corruptions) == set(kinds.split())
     assert report.cues > 100
@@ -132,6 +132,39 @@ def test_planted_coercing_tool() -> None:
     found = failed(shop.with_session(shop.Coercing))
     assert "wrong_type in turn 0: labelled pass, deserves argument_mismatch" in found["corruptions get their labels"]
     assert "unknown_argument was accepted" in found["wrong arguments are refused"]
+
+
+SEATS: dict[str, int] = {}
+
+
+def reserve(seat: str) -> str:
+    """Reserve a seat."""
+    SEATS[seat] = 1
+    return "reserved"
+
+
+def start(seats: dict[str, int] | None = None) -> None:
+    """Begin with some seats taken."""
+    SEATS.clear()
+    SEATS.update(seats or {})
+
+
+def test_planted_state_that_nobody_sees() -> None:
+    tasks = [
+        shop.ToolTask(
+            id=f"t{n}",
+            split=split,
+            turns=(shop.UserTurn(user=f"reserve a{n}", calls=(ToolCall("reserve", {"seat": f"a{n}"}),)),),
+        )
+        for n, split in enumerate(("train", "validation"))
+    ]
+    blind = shop.Functions([reserve], tasks)
+    found = failed(blind)
+    assert "reserve: 2 other values ran without an error" in found["other values are noticed"]
+    blind.close()
+    seeing = shop.Functions([reserve], tasks, snapshot=lambda: dict(SEATS), setup=start)
+    assert failed(seeing) == {}
+    seeing.close()
 
 
 def test_planted_wrong_reference() -> None:
@@ -260,3 +293,13 @@ def test_progress_is_told() -> None:
     seen: list[tuple[int, int]] = []
     check_env(shop.made(), progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (6, 6)
+
+
+def test_a_turn_may_have_more_calls_than_steps() -> None:
+    looks = (ToolCall("look", {"item": "lamp"}) for _ in range(3))
+    calls = (*looks, ToolCall("order", {"item": "mug", "count": 1}))
+    tasks = [
+        shop.ToolTask(id=split, split=split, turns=(shop.UserTurn(user="look three times, then order", calls=calls),))
+        for split in ("train", "validation")
+    ]
+    assert failed(shop.made(tasks=tasks, max_steps=2)) == {}

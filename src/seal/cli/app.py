@@ -34,7 +34,7 @@ def build() -> App:
     env = App(name="env", help="List, make, install, check and look at environments.")
     env.command("seal.cli.env:list_", name="list", help="Which environments there are.")
     env.command("seal.cli.env:setup", name="setup", help="Install what an environment needs.")
-    env.command("seal.cli.env:check", name="check", help="Prove an environment on its own reference answers.")
+    env.command("seal.cli.env:check", name="check", help="Prove an environment on its own tasks.")
     env.command("seal.cli.env:new", name="new", help="Write a new environment to change: tools, ten tasks, a test.")
     env.command("seal.cli.env:show", name="show", help="Print one task: messages, tools, reference calls.")
     app.command(env)

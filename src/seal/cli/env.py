@@ -17,7 +17,7 @@ from seal.cli.environments import build, parse_options, play_reference
 from seal.cli.exits import NO, OK
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, clean, result, stderr, tracked
-from seal.errors import MissingError
+from seal.errors import DataError, MissingError
 
 if TYPE_CHECKING:
     from seal.testing import CheckReport
@@ -60,7 +60,7 @@ def _describe(envs: Any, name: str) -> dict[str, Any]:
         item["options"] = list(envs.options(name) or ())
         item["splits"] = list(build(name).splits())
         item["ready"] = True
-    except MissingError as error:
+    except (MissingError, DataError) as error:  # not installed, or not what was installed
         item["reason"] = str(error)
     return item
 

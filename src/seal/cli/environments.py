@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +11,7 @@ import orjson
 
 from seal.errors import Blame, ConfigError, boundary
 from seal.task import Documented, Environment, Seeded, Task
+from seal.toml import read_value
 from seal.trace import dumps
 from seal.types import ToolCall, ToolResult, ToolSpec, Verdict
 
@@ -43,10 +43,7 @@ def parse_options(options: Iterable[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals or not key.isidentifier():
             raise ConfigError(f"an option reads key=value, got {text!r}")
-        try:
-            parsed[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed[key] = value
+        parsed[key] = read_value(value, where=f"the option {key}")
     return parsed
 
 

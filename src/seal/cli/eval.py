@@ -41,7 +41,7 @@ def evaluate(
 
     Args:
         model: Run directory, model directory, hub id, smollm2, openai:MODEL[@URL] or scripted:reference.
-        env: As in `seal env list`; that of the run, with its options, or bfcl.
+        env: As in `seal env list`, or path/to/file.py:object; that of the run, with its options, or bfcl.
         split: Which tasks; never the ones that checkpoints were chosen on.
         tasks: How many of them, dealt over the categories; all unless given.
         samples: Episodes per task.

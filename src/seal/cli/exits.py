@@ -134,12 +134,16 @@ def _silence_stdout() -> None:
     os.close(null)
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""A full disk, a used-up quota, a limit on the size of a file."""
+
+
 def _disk_full(error: BaseException | None) -> bool:
     """Whether a library ran out of space, whatever class of error it made of that."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
             return True
-        if os.strerror(errno.ENOSPC) in str(error):
+        if any(os.strerror(number) in str(error) for number in _NO_ROOM):
             return True
         error = error.__cause__ or error.__context__
     return False

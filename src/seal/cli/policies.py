@@ -14,8 +14,10 @@ from rich.text import Text
 from seal.cli.extras import needs
 from seal.cli.output import clean, stderr
 from seal.config import RunConfig
+from seal.engines.checkpoints import BEST
 from seal.engines.rundir import read_config
-from seal.errors import ConfigError, MissingError
+from seal.engines.whole import unseal_directory
+from seal.errors import ConfigError, DataError, MissingError
 from seal.task import Environment, Policy, TaskSet
 
 
@@ -83,7 +85,7 @@ def _local(model: str, *, temperature: float, seed: int, options: Mapping[str, A
         )
 
 
-_LOADING = ("dtype", "device", "threads")
+_LOADING = ("dtype", "device", "threads", "trust_remote_code")
 """Options of `load_model`."""
 
 
@@ -121,12 +123,20 @@ def checkpoint(model: str) -> str:
 
     Raises:
         MissingError: If the run has no checkpoint yet.
+        DataError: If it is not what was written.
     """
     if run_config(model) is None:
         return model
     best = Path(model) / "checkpoints" / "best"
     if not best.is_dir():
         raise MissingError(f"the run in {model} has no checkpoints/best yet; finish it with seal train --resume")
+    if (best / BEST).is_file():
+        try:
+            unseal_directory(best, BEST)
+        except DataError as error:
+            raise DataError(
+                f"the best checkpoint of {model} is damaged: {error}. To evaluate it as it is: --model {best}"
+            ) from error
     return str(best)
 
 

@@ -14,7 +14,8 @@ from seal.cli.extras import needs
 from seal.cli.options import Flag, Settings
 from seal.cli.output import Result, rate, result
 from seal.config import RunConfig, load_config
-from seal.errors import MissingError
+from seal.envs.named import is_own
+from seal.errors import ConfigError, MissingError
 
 
 def train(
@@ -22,6 +23,7 @@ def train(
     recipe: str | None = None,
     run: Path | None = None,
     resume: Flag = False,
+    anyway: Flag = False,
     model: str | None = None,
     env: str | None = None,
     rounds: int | None = None,
@@ -35,9 +37,10 @@ def train(
     Args:
         recipe: A TOML file, or the name of a recipe that comes with SEAL.
         run: Directory of the run; runs/RECIPE unless given, runs/demo without --recipe.
-        resume: Go on with the run where its last checkpoint stands.
+        resume: Go on with the run where its last whole checkpoint stands.
+        anyway: Resume although versions, starting model or data changed, or records of earlier rounds are damaged.
         model: Overrides model.source: a directory, a hub id, smollm2, package:NAME.
-        env: Overrides environment.name.
+        env: Overrides environment.name; as in `seal env list`, or path/to/file.py:object.
         rounds: Overrides rollout.rounds.
         seed: Overrides seed.
         set_: Overrides any key, as section.key=value (a TOML value); may be repeated.
@@ -45,8 +48,16 @@ def train(
         quiet: Show no progress.
     """
     overrides = [*_flags(model=model, env=env, rounds=rounds, seed=seed), *set_]
+    if anyway and not resume:
+        raise ConfigError("--anyway is for --resume: a new run has nothing to differ from")
     directory = run or (Path("runs") / recipes.name(recipe) if recipe is not None else recipes.DEMO)
-    config = load_config(_recipe(directory, recipe, resume=resume), overrides)
+    source = _recipe(directory, recipe, resume=resume)
+    if recipe is None and env is not None and not resume and is_own(env):
+        raise ConfigError(
+            f"without --recipe a run follows the recipe {recipes.DEFAULT!r}, which is made for the workshop, not for "
+            f"{env}; give --recipe: `seal env new NAME` writes one, and docs/tutorial.md has one"
+        )
+    config = load_config(source, overrides)
     with (
         resumable(f"To go on: seal train --resume --run {quote(str(directory))}"),
         result(as_json=json) as answer,
@@ -56,7 +67,7 @@ def train(
         with reporting(config, quiet=quiet) as reporter, needs("trl", "training"):
             from seal.engines.trl import train as run_engine  # noqa: PLC0415 -- not for --help
 
-            answer.data = dict(run_engine(config, directory, resume=resume, reporter=reporter))
+            answer.data = dict(run_engine(config, directory, resume=resume, anyway=anyway, reporter=reporter))
         _say(answer, config, directory)
     return 0
 

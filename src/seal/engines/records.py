@@ -1,8 +1,13 @@
-"""The line that a round leaves in rounds.jsonl, deterministic apart from `seconds`."""
+"""The line that a round leaves in rounds.jsonl, deterministic apart from `seconds`.
+
+Everything in it is of the whole round: each rank makes a `RolloutRecord` of every rollout that it played, and the line
+is written from those of all ranks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -12,65 +17,110 @@ from seal.loop import Round, State
 from seal.stats import paired_bootstrap
 from seal.taxonomy import Label
 from seal.types import Diagnosis, FaultKind, MalformedCall, Trajectory
-from seal.verify import success_rate, zero_variance_share
+from seal.verify import zero_variance_share
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRecord:
+    """What the round's line needs of one rollout.
+
+    Attributes:
+        reward: r(tau_j), None if unscored.
+        cued: Whether it was dealt the interface.
+        weight: w_j.
+        prompt_tokens: Context tokens that the policy read.
+        sampled_tokens: Tokens that it sampled.
+        labels: By turn.
+        cues: Ids of the cues that it saw.
+        reliance: r by turn, in nats; None if it was not measured.
+    """
+
+    reward: float | None
+    cued: bool
+    weight: float
+    prompt_tokens: int
+    sampled_tokens: int
+    labels: tuple[Label, ...]
+    cues: tuple[str, ...]
+    reliance: tuple[float, ...] | None
+
+
+def rollout_records(played: Round, reliance: Sequence[Sequence[float] | None]) -> list[RolloutRecord]:
+    """The rollouts of one rank.
+
+    Args:
+        played: Its share of the round, B rollouts.
+        reliance: By rollout, from `seal.engines.trl.reliance`.
+    """
+    records = []
+    for j, (tau, cued, turns) in enumerate(zip(played.trajectories, played.cued, reliance, strict=True)):
+        generations = [step.generation for turn in tau.turns for step in turn.steps]
+        records.append(
+            RolloutRecord(
+                reward=tau.verdict.reward,
+                cued=cued,
+                weight=played.weights[j].trajectory,
+                prompt_tokens=sum(len(g.tokens.shown) for g in generations if g.tokens is not None),
+                sampled_tokens=sum(g.completion_tokens for g in generations),
+                labels=played.diagnoses[j].labels,
+                cues=cues_seen(tau, played.interface.shown) if cued else (),
+                reliance=tuple(turns) if turns is not None else None,
+            )
+        )
+    return records
 
 
 def round_record(
-    played: Round, following: State, *, group_size: int, reliance: Mapping[str, Any] | None
+    played: Round, following: State, rollouts: Sequence[RolloutRecord], *, group_size: int
 ) -> dict[str, Any]:
     """Everything about a round that is known before the update.
-
-    Rollouts, success, unscored, labels and profile are those of all ranks; the rest is the main process's share.
 
     Args:
         played: The round.
         following: The state for the next round, for what the interface did.
+        rollouts: Those of all ranks, in the order of the batch.
         group_size: G.
-        reliance: From `summarise_reliance`, None without cued rollouts.
     """
-    taus = played.trajectories
-    rewards = played.rewards
+    rewards = [rollout.reward for rollout in rollouts]
     groups = [rewards[i : i + group_size] for i in range(0, len(rewards), group_size)]
-    weights = [w.trajectory for w, r in zip(played.weights, rewards, strict=True) if r is not None]
-    by_outcome = {
-        outcome: [
-            w.trajectory
-            for w, r in zip(played.weights, rewards, strict=True)
-            if r is not None and (r > 0) == (outcome == "success")
-        ]
-        for outcome in ("success", "failure")
-    }
-    generations = [step.generation for tau in taus for turn in tau.turns for step in turn.steps]
+    scored = [rollout for rollout in rollouts if rollout.reward is not None]
+    weights = [rollout.weight for rollout in scored]
     return {
         "round": played.index,
-        "rollouts": played.profile.trajectories + played.profile.unscored,
+        "rollouts": len(rollouts),
         "success": played.profile.success_rate(),
-        "success_cued": success_rate([t for t, cued in zip(taus, played.cued, strict=True) if cued]),
-        "success_bare": success_rate([t for t, cued in zip(taus, played.cued, strict=True) if not cued]),
+        "success_cued": _mean([r.reward for r in scored if r.cued]),
+        "success_bare": _mean([r.reward for r in scored if not r.cued]),
         "unscored": played.profile.unscored,
         "labels": dict(played.profile.labels.most_common()),
         "profile": played.profile.to_json(),
         "interface": {
             "version": played.interface.version,
             "active": list(played.interface.active),
+            "shown": list(played.interface.shown),
             "exposure": played.exposure,
             "changes": difference(played.interface, following.interface),
         },
         "utilities": {str(label): value for label, value in following.utilities.items()},
         "weights": {
-            "mean": fmean(weights) if weights else None,
+            "mean": _mean(weights),
             "min": min(weights, default=None),
             "max": max(weights, default=None),
-            "mean_success": fmean(by_outcome["success"]) if by_outcome["success"] else None,
-            "mean_failure": fmean(by_outcome["failure"]) if by_outcome["failure"] else None,
+            "mean_success": _mean([r.weight for r in scored if (r.reward or 0) > 0]),
+            "mean_failure": _mean([r.weight for r in scored if not (r.reward or 0) > 0]),
         },
         "zero_variance": zero_variance_share(groups),
         "tokens": {
-            "prompt": sum(len(g.tokens.shown) for g in generations if g.tokens is not None),
-            "sampled": sum(g.completion_tokens for g in generations),
+            "prompt": sum(rollout.prompt_tokens for rollout in rollouts),
+            "sampled": sum(rollout.sampled_tokens for rollout in rollouts),
         },
-        "reliance": dict(reliance) if reliance is not None else None,
+        "reliance": summarise_reliance(rollouts),
     }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def interface_gap(
@@ -116,15 +166,14 @@ def cues_seen(trajectory: Trajectory, active: Sequence[str]) -> tuple[str, ...]:
     return tuple(cue for cue in CUES if cue in seen)
 
 
-def summarise_reliance(played: Round, per_turn: Sequence[Sequence[float] | None]) -> dict[str, Any] | None:
+def summarise_reliance(rollouts: Sequence[RolloutRecord]) -> dict[str, Any] | None:
     """Cue reliance r, by cue and by label.
 
     r of a rollout is the sum over its sampled tokens of
     log pi(token | context with cues) - log pi(token | bare context).
 
     Args:
-        played: The round, B rollouts.
-        per_turn: By rollout: r summed over each turn's tokens; None for rollouts without cues.
+        rollouts: Of the round.
 
     Returns:
         `mean` (nats a rollout), `per_token`, `successes` (mean over successful rollouts), `by_cue` (mean over the
@@ -135,25 +184,25 @@ def summarise_reliance(played: Round, per_turn: Sequence[Sequence[float] | None]
     tokens = 0
     by_cue: dict[str, list[float]] = {}
     by_label: dict[Label, list[float]] = {}
-    for tau, z, turns in zip(played.trajectories, played.diagnoses, per_turn, strict=True):
-        if turns is None:
+    for rollout in rollouts:
+        if rollout.reliance is None:
             continue
-        total = sum(turns)
+        total = sum(rollout.reliance)
         totals.append(total)
-        tokens += sum(step.generation.completion_tokens for turn in tau.turns for step in turn.steps)
-        if (tau.verdict.reward or 0) > 0:
+        tokens += rollout.sampled_tokens
+        if (rollout.reward or 0) > 0:
             wins.append(total)
-        for cue in cues_seen(tau, played.interface.active):
+        for cue in rollout.cues:
             by_cue.setdefault(cue, []).append(total)
-        for turn, value in zip(z.turns, turns, strict=False):
-            by_label.setdefault(turn.label, []).append(value)
+        for label, value in zip(rollout.labels, rollout.reliance, strict=False):
+            by_label.setdefault(label, []).append(value)
     if not totals:
         return None
     return {
         "rollouts": len(totals),
         "mean": fmean(totals),
         "per_token": sum(totals) / tokens if tokens else 0.0,
-        "successes": fmean(wins) if wins else None,
+        "successes": _mean(wins),
         "by_cue": {cue: fmean(values) for cue, values in sorted(by_cue.items())},
         "by_label": {str(label): fmean(values) for label, values in sorted(by_label.items())},
     }

@@ -1,6 +1,7 @@
 """A run's directory: what is where, one process at a time, and which checkpoint is whole.
 
 config.toml     the effective configuration
+made_with.json  the same once more, and the versions, the starting model and the data that the run was made with
 rounds.jsonl    one line a round
 traces/         round-0000.jsonl: every rollout of that round
 checkpoints/    checkpoint-N/ to resume from, best/ to evaluate
@@ -11,19 +12,21 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from seal.config import RunConfig, parse_config, to_toml
-from seal.errors import ConfigError, MissingError
+from seal.engines.checkpoints import ANYWAY, Checkpoints, Resumed
+from seal.engines.whole import read_signed, write_signed
+from seal.errors import ConfigError, DataError, MissingError
+from seal.toml import read_toml_file
 from seal.trace import (
     LineWriter,
     Traced,
     dumps,
-    read_json,
+    loads,
     trace_record,
     truncate_lines,
     write_atomic,
@@ -31,8 +34,7 @@ from seal.trace import (
     writing,
 )
 
-STATE = "seal_state.json"
-"""Written last into a checkpoint: its presence says that the checkpoint is whole."""
+MADE_WITH = "made_with.json"
 
 _FREE_TO_CHANGE = frozenset({"output", "model.threads"})
 """What a resumed run may set differently: nothing that changes the numbers."""
@@ -41,7 +43,7 @@ _FREE_TO_CHANGE = frozenset({"output", "model.threads"})
 class RunDirectory:
     """The directory of one run, held by one process. A context manager."""
 
-    def __init__(self, path: Path, config: RunConfig, *, resume: bool, main: bool = True) -> None:
+    def __init__(self, path: Path, config: RunConfig, *, resume: bool, main: bool = True, anyway: bool = False) -> None:
         """Create the directory or take it up again.
 
         Args:
@@ -49,13 +51,19 @@ class RunDirectory:
             config: The run's configuration.
             resume: Take an earlier run up again.
             main: Whether this is the process that holds the directory; the other ranks of a run only write traces.
+            anyway: Accept that made_with.json is missing or damaged, and that what it names differs.
 
         Raises:
             ConfigError: If it is in use, not empty (without `resume`), or was made with another configuration.
+            DataError: If made_with.json is missing or damaged.
             MissingError: If there is nothing to resume.
             StorageError: If it cannot be written.
         """
         self.path = path
+        self.store = Checkpoints(path)
+        self._anyway, self._save_every = anyway, config.output.save_every
+        self._config = dict(loads(dumps(_flat(asdict(config)))))
+        self._made_with: list[dict[str, Any]] = []
         self._rounds: LineWriter | None = None
         self._lock: IO[str] | None = None
         if not main:
@@ -66,8 +74,9 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path)
         try:
+            _sweep(path)
             if resume:
-                _same(read_config(path), config, path)
+                self._compare()
             elif _used(path):
                 raise ConfigError(f"{path} is not empty; continue with --resume or choose another directory with --run")
             write_atomic(path / "config.toml", to_toml(config).encode())
@@ -77,21 +86,63 @@ class RunDirectory:
             self.close()
             raise
 
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints are."""
-        return self.path / "checkpoints"
+    def take_up(self, origin: Mapping[str, str]) -> Resumed:
+        """Begin, or find the checkpoint to go on from, and forget what came after it.
 
-    def latest_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint."""
-        whole = [item for item in self.checkpoints.glob("checkpoint-*") if (item / STATE).is_file()]
-        return max(whole, key=lambda item: int(item.name.rpartition("-")[2]), default=None)
+        Args:
+            origin: What the run is made with now; see `seal.engines.origin`.
 
-    def rewind(self, rounds: int) -> None:
-        """Forget rounds from `rounds` on and torn checkpoints: they will be made again, to the same result."""
-        for item in self.checkpoints.glob("checkpoint-*"):
-            if not (item / STATE).is_file():
-                shutil.rmtree(item, ignore_errors=True)
+        Raises:
+            ConfigError: If the run was made with something else, and that was not accepted.
+            DataError: If there are checkpoints and none is whole.
+        """
+        if not self.store.all():
+            self._made_with = []  # nothing has come of it yet
+        changes = self._changes(origin)
+        found = self.store.resume(anyway=self._anyway, save_every=self._save_every)
+        if changes or not self._made_with:
+            self._made_with.append({"from_round": found.rounds, "origin": dict(origin)})
+            write_signed(self.path / MADE_WITH, {"config": self._config, "made_with": self._made_with})
+        self._rewind(found.rounds)
+        return replace(found, notes=(*(f"going on although {change}" for change in changes), *found.notes))
+
+    def _changes(self, origin: Mapping[str, str]) -> list[str]:
+        """What the run is made with now and was not before."""
+        before = self._made_with[-1]["origin"] if self._made_with else dict(origin)
+        changes = [
+            f"{key} was {before.get(key, 'not there')}, now it is {origin.get(key, 'not there')}"
+            for key in sorted({*before, *origin})
+            if before.get(key) != origin.get(key)
+        ]
+        if changes and not self._anyway:
+            raise ConfigError(
+                f"{self.path} was made with something else, so the result would not be that of one uninterrupted run: "
+                f"{'; '.join(changes)}. Restore it, or {ANYWAY}"
+            )
+        return changes
+
+    def _compare(self) -> None:
+        """Compare the configuration with the one that the run was started with, not with one that was edited since."""
+        file = self.path / MADE_WITH
+        try:
+            if not file.is_file():
+                if self.store.all():
+                    raise DataError(f"{MADE_WITH} is missing")
+                raise FileNotFoundError
+            content, _ = read_signed(file)
+            before, self._made_with = content["config"], content["made_with"]
+        except FileNotFoundError:  # it never came to its first round
+            before = loads(dumps(_flat(asdict(read_config(self.path)))))
+        except DataError as error:
+            if not self._anyway:
+                raise DataError(
+                    f"nobody knows what {self.path} was made with: {error}; put the file back, or {ANYWAY}"
+                ) from error
+            before = loads(dumps(_flat(asdict(read_config(self.path)))))
+        _same(before, self._config, self.path)
+
+    def _rewind(self, rounds: int) -> None:
+        """Forget rounds from `rounds` on: they will be made again, to the same result."""
         truncate_lines(self.path / "rounds.jsonl", rounds)
         for item in (self.path / "traces").glob("round-*.jsonl"):
             if int(item.name[len("round-") :].partition(".")[0]) >= rounds:
@@ -141,19 +192,12 @@ def read_config(path: Path) -> RunConfig:
     file = path / "config.toml"
     if not file.is_file():
         raise MissingError(f"there is no run in {path} (no config.toml)")
-    return parse_config(tomllib.loads(file.read_text(encoding="utf-8")), where=str(file))
-
-
-def read_state(checkpoint: Path) -> dict[str, Any]:
-    """The loop's state in a checkpoint."""
-    state = read_json(checkpoint / STATE)
-    assert isinstance(state, dict)
-    return state
+    return parse_config(read_toml_file(file), where=str(file))
 
 
 def _used(path: Path) -> bool:
     """Whether a directory holds more than a run that never got to its first round (a wrong model's name, say)."""
-    kept = [item for item in path.iterdir() if item.name not in (".lock", "config.toml")]
+    kept = [item for item in path.iterdir() if item.name not in (".lock", "config.toml", MADE_WITH)]
     return any(item.name not in ("traces", "checkpoints") or any(item.iterdir()) for item in kept)
 
 
@@ -170,15 +214,22 @@ def _lock(path: Path) -> IO[str]:
     return file
 
 
-def _same(stored: RunConfig, wanted: RunConfig, path: Path) -> None:
-    before, after = _flat(asdict(stored)), _flat(asdict(wanted))
+def _sweep(path: Path) -> None:
+    """Delete what a killed process left half written; nobody else is at work here."""
+    for pattern in (".*.tmp", "traces/.*.tmp", "checkpoints/*/.*.tmp"):
+        for item in path.glob(pattern):
+            item.unlink(missing_ok=True)
+    shutil.rmtree(path / "checkpoints" / ".best.new", ignore_errors=True)
+
+
+def _same(before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> None:
     for key in sorted({*before, *after}):
         if key in _FREE_TO_CHANGE or key.partition(".")[0] in _FREE_TO_CHANGE:
             continue
         if before.get(key) != after.get(key):
             raise ConfigError(
-                f"{path} was started with {key} = {before.get(key)!r}, now it is {after.get(key)!r}; "
-                "resume without changing it, or start anew with another --run"
+                f"{path} was started with {key} = {before.get(key)!r}, now it is {after.get(key)!r} (by an option, or "
+                f"by an edit of {path / 'config.toml'}); resume without changing it, or start anew with another --run"
             )
 
 

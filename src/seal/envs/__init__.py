@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, cast
 
 from seal.envs.named import is_own, load
@@ -61,8 +62,10 @@ def factory(name: str) -> Callable[..., Environment]:
     if is_own(name):
         return _maker(load(name), name)
     known = names()
+    file = f"{name}.py"
+    hint = f"; did you mean {file!r}?" if Path(file).is_file() else _suggest(name, known)
     raise ConfigError(
-        f"unknown environment {name!r}{_suggest(name, known)} (known: {', '.join(known)}; your own: module:object or "
+        f"unknown environment {name!r}{hint} (known: {', '.join(known)}; your own: module:object or "
         "path/to/file.py:object)"
     )
 

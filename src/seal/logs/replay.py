@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seal.envs import make
-from seal.errors import ConfigError, MissingError
+from seal.errors import ConfigError, DataError, MissingError
 from seal.rollout import Episode, rollout
 from seal.task import Conversation, Environment
 from seal.types import Generation, Trajectory
@@ -91,4 +91,6 @@ class Replayer:
                 self._environment = make("bfcl")
             except MissingError:
                 self.problem = MISSING
+            except DataError as error:
+                self.problem = str(error)
         return self._environment

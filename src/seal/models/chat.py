@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from seal.errors import ConfigError
+from seal.models.template import Template, TemplateRunsWild
 from seal.parse import Dialect, detect, dialect, tool_object
 from seal.task import Conversation, Message
 from seal.types import Generation, StepTokens, StopReason, ToolSpec
@@ -83,7 +84,11 @@ class ChatFormat:
                 "chat_template.jinja beside its tokenizer"
             )
         self._tokenizer = tokenizer
-        self._template = _ASKS_DATE.sub(lambda match: repr(TEMPLATE_DATE.strftime(match[2])), template)
+        source = _ASKS_DATE.sub(lambda match: repr(TEMPLATE_DATE.strftime(match[2])), template)
+        try:
+            self._template = Template(source)
+        except Exception as error:  # Jinja's errors, and RecursionError
+            raise ConfigError(f"the chat template of {_name(tokenizer)} is not valid Jinja: {error}") from error
         self._options: dict[str, Any] = {
             "date_string": TEMPLATE_DATE.strftime("%d %b %Y"),
             **(template_options or {}),
@@ -272,21 +277,23 @@ class ChatFormat:
             for message in messages
         ]
         try:
-            text = self._tokenizer.apply_chat_template(
-                masked,
+            return self._template.render(
+                messages=masked,
                 tools=[self._masked_json(tool_object(tool)) for tool in tools] or None,
-                chat_template=self._template,
-                tokenize=False,
+                documents=None,
                 add_generation_prompt=True,
-                **self._options,
+                **{**self._tokenizer.special_tokens_map, **self._options},
             )
+        except TemplateRunsWild as error:
+            raise TemplateRunsWild(
+                f"the chat template of {_name(self._tokenizer)} cannot be used: {error}; put another "
+                "chat_template.jinja beside its tokenizer"
+            ) from error
         except Exception as error:  # templates raise what they like; the reason is passed on
             raise ConfigError(
                 f"the chat template of {_name(self._tokenizer)} cannot render the roles "
                 f"{[message['role'] for message in messages]}: {error}"
             ) from error
-        assert isinstance(text, str)
-        return text
 
     def _masked_json(self, value: Any) -> Any:
         """Mask every string inside a JSON value."""
@@ -302,6 +309,8 @@ class ChatFormat:
         """Render a probe; empty if the template refuses."""
         try:
             return self._render(messages, tools)
+        except TemplateRunsWild:
+            raise
         except ConfigError:
             return ""
 

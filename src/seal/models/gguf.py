@@ -32,9 +32,12 @@ def write_directory(gguf: Path, directory: Path, *, half: bool) -> None:
         OSError: If the directory cannot be written.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16 if half else torch.float32
+            gguf.parent,
+            gguf_file=gguf.name,
+            dtype=torch.bfloat16 if half else torch.float32,
+            trust_remote_code=False,  # without a value transformers asks on stdin
         )
     except Exception as error:  # a broken file shows itself in many ways, as struct.error among others
         raise DataError(f"{gguf} cannot be read as a model: {type(error).__name__}: {error}") from error
@@ -50,7 +53,7 @@ def write_directory(gguf: Path, directory: Path, *, half: bool) -> None:
     plain.generation_config = model.generation_config
     plain.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    again = AutoTokenizer.from_pretrained(directory)
+    again = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
     if again.encode(_SAMPLE) != tokenizer.encode(_SAMPLE):
         raise DataError(f"the tokenizer in {gguf} gives other ids once saved; use the model's original directory")
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from seal.cache import expand
 from seal.errors import ConfigError, DataError, MissingError, SealError
 from seal.models.packages import KNOWN, fetch_package_model, gguf_model, only_gguf, package_model
 
@@ -36,6 +37,7 @@ def load_model(
     device: str = "auto",
     threads: int | None = None,
     trainable: bool = False,
+    trust_remote_code: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> LoadedModel:
     """Load a causal language model and its tokenizer.
@@ -49,6 +51,7 @@ def load_model(
         device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto`: a GPU if there is one.
         threads: CPU threads for torch; None leaves torch's choice.
         trainable: Keep a LoRA adapter apart and trainable, instead of merging it into the weights.
+        trust_remote_code: Run Python code that comes with the model. Nobody is asked.
         progress: Told in words of anything slow.
 
     Returns:
@@ -56,12 +59,14 @@ def load_model(
         that it was loaded from.
 
     Raises:
-        ConfigError: If an option cannot be used here.
+        ConfigError: If an option cannot be used here, or the model needs code of its own and that is not allowed.
         MissingError: If there is nothing at `source`, or a package that it needs is not installed.
         DataError: If what is there cannot be read.
     """
     if dtype not in _DTYPES:
         raise ConfigError(f"dtype is {dtype!r}; expected one of: {', '.join(_DTYPES)}")
+    if not isinstance(trust_remote_code, bool):
+        raise ConfigError(f"trust_remote_code is {trust_remote_code!r}; expected true or false")
     import torch  # noqa: PLC0415 -- heavy
 
     if threads is not None:
@@ -71,8 +76,10 @@ def load_model(
     place = _device(device)
     where = model_directory(source, progress=progress)
     if isinstance(where, Path) and (where / _ADAPTER).is_file():
-        return _load_adapter(where, dtype, place, trainable=trainable, progress=progress)
-    return _load(where, dtype, place)
+        return _load_adapter(
+            where, dtype, place, trainable=trainable, trust_remote_code=trust_remote_code, progress=progress
+        )
+    return _load(where, dtype, place, trust_remote_code=trust_remote_code)
 
 
 def model_directory(source: str, *, progress: Callable[[str], None] | None = None) -> Path | str:
@@ -90,7 +97,7 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
         return POCKET
     if source.startswith("package:"):
         return package_model(source.removeprefix("package:"), progress=progress)
-    path = Path(source).expanduser()
+    path = expand(source)
     if path.is_file() and path.suffix == ".gguf":
         return gguf_model(path, progress=progress)
     if path.is_dir():
@@ -112,7 +119,21 @@ def model_directory(source: str, *, progress: Callable[[str], None] | None = Non
     return source
 
 
-def _load(where: Path | str, dtype: str, device: torch.device) -> LoadedModel:
+def adapter_base(directory: Path) -> str | None:
+    """What the base model of a LoRA adapter is called; None if the directory holds no adapter.
+
+    Raises:
+        DataError: If the adapter names none.
+    """
+    if not (directory / _ADAPTER).is_file():
+        return None
+    base = _json(directory / _ADAPTER).get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise DataError(f"{directory / _ADAPTER} names no base model (base_model_name_or_path)")
+    return base
+
+
+def _load(where: Path | str, dtype: str, device: torch.device, *, trust_remote_code: bool) -> LoadedModel:
     import torch  # noqa: PLC0415 -- heavy
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 -- heavy
 
@@ -120,16 +141,23 @@ def _load(where: Path | str, dtype: str, device: torch.device) -> LoadedModel:
 
     chosen = "float32" if dtype == "auto" and device.type == "cpu" else dtype
     with _reading(where):
-        tokenizer = AutoTokenizer.from_pretrained(where)
+        # Given in both cases: without a value transformers asks on stdin.
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            where, dtype="auto" if chosen == "auto" else getattr(torch, chosen)
+            where, dtype="auto" if chosen == "auto" else getattr(torch, chosen), trust_remote_code=trust_remote_code
         )
     set_padding(model, tokenizer)
     return LoadedModel(model.to(device).eval(), tokenizer)
 
 
 def _load_adapter(
-    where: Path, dtype: str, device: torch.device, *, trainable: bool, progress: Callable[[str], None] | None
+    where: Path,
+    dtype: str,
+    device: torch.device,
+    *,
+    trainable: bool,
+    trust_remote_code: bool,
+    progress: Callable[[str], None] | None,
 ) -> LoadedModel:
     try:
         from peft import PeftModel  # noqa: PLC0415 -- optional
@@ -137,18 +165,17 @@ def _load_adapter(
         raise MissingError(f"{where} holds a LoRA adapter, which needs peft; run: pip install peft") from error
     from transformers import AutoTokenizer  # noqa: PLC0415 -- heavy
 
-    base = _json(where / _ADAPTER).get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
-        raise DataError(f"{where / _ADAPTER} names no base model (base_model_name_or_path)")
+    base = adapter_base(where)
+    assert base is not None
     found = model_directory(base, progress=progress)
     if isinstance(found, Path) and (found / _ADAPTER).is_file():
         raise DataError(f"the adapter in {where} is built on another adapter, {found}; merge that one first")
-    loaded, tokenizer = _load(found, dtype, device)
+    loaded, tokenizer = _load(found, dtype, device, trust_remote_code=trust_remote_code)
     with _reading(where), warnings.catch_warnings():
         # peft asks transformers for a property by its old name.
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
         if (where / "tokenizer_config.json").is_file():
-            tokenizer = AutoTokenizer.from_pretrained(where)
+            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         adapted = PeftModel.from_pretrained(loaded, where, is_trainable=trainable)
     model: Any = adapted if trainable else adapted.merge_and_unload()
     model.config._name_or_path = str(where)
@@ -194,6 +221,12 @@ def _reading(where: Path | str) -> Iterator[None]:
         raise
     except Exception as error:  # transformers, tokenizers, safetensors and peft raise what they like
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "trust_remote_code" in reason:
+            raise ConfigError(
+                f"the model {where} comes with Python code of its own, which can do all that you can, and which SEAL "
+                "does not run by itself. Read it; to allow it: seal train --set model.trust_remote_code=true, or "
+                "seal eval --model-option trust_remote_code=true"
+            ) from error
         if isinstance(where, Path):
             raise DataError(f"the model in {where} cannot be read: {reason}") from error
         raise MissingError(

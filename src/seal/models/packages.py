@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from seal.cache import cache_dir
+from seal.cache import cache_dir, sweep
 from seal.errors import ConfigError, DataError, MissingError, SealError, StorageError
 
 _Say = Callable[[str], None]
@@ -192,6 +192,7 @@ def _writing(target: Path) -> Iterator[None]:
     """Make the parent directory; turn failures of the disk into one message."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        sweep(target.parent)
         yield
     except OSError as error:
         if isinstance(error, SealError):

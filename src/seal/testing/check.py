@@ -59,7 +59,7 @@ def check_env(
     answered = answers(environment, [item.task for item in walks], rng, lenient=proof.lenient)
     rows = (
         contract,
-        *_played(plays, len(chosen)),
+        *_played(plays, len(chosen), proof),
         deterministic(environment, walks),
         apart(environment, walks),
         snapshots(environment, walks),
@@ -74,7 +74,9 @@ def check_env(
         unit: {name: (sum(them) / len(them), max(them)) for name, them in sorted(by_category.items())}
         for unit, by_category in plays.measures.items()
     }
-    return CheckReport(environment.name, len(chosen), rows, counts, len(plays.cues), measures, time.monotonic() - began)
+    return CheckReport(
+        environment.name, len(chosen), rows, counts, plays.search.count, measures, time.monotonic() - began
+    )
 
 
 def _contract(environment: Environment, proof: Proof, tasks: int | None, seed: int) -> tuple[Row, list[Task]]:
@@ -118,8 +120,11 @@ def _unknown(environment: Environment) -> list[str]:
     return ["task('no such task') is found; expected ConfigError"]
 
 
-def _played(plays: Plays, tasks: int) -> list[Row]:
+def _played(plays: Plays, tasks: int, proof: Proof) -> list[Row]:
     referenced = plays.counts["reference"]
+    unasked = proof.lenient or (
+        "the environment brings its own corruptions" if proof.corruptions else "no call could be given another value"
+    )
     kinds = len(plays.counts) - ("reference" in plays.counts)
     return [
         row(
@@ -151,9 +156,21 @@ def _played(plays: Plays, tasks: int) -> list[Row]:
         if kinds
         else skipped("corruptions get their labels", "there is no reference to corrupt"),
         row(
+            "other values are noticed",
+            f"{sum(tried for tried, _ in plays.values.values())} calls with another value",
+            [
+                f"{tool}: {tried} other values ran without an error, and every episode passed all the same"
+                for tool, (tried, noticed) in plays.values.items()
+                if tried > 1 and not noticed
+            ],
+            "let the state show what a tool did (snapshot()), or its result say so",
+        )
+        if plays.values and not proof.lenient
+        else skipped("other values are noticed", unasked),
+        row(
             "no cue shows a hidden value",
-            f"{len(plays.cues)} cue texts",
-            plays.leaks(),
+            f"{plays.search.count} cue texts",
+            plays.search.leaks(),
             "documentation() must not know what a task asks for: it says of a tool what holds in every task",
         ),
         row(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
+from typing import Any
 
 from seal.proof import Case, Script
 from seal.schema import violations
@@ -62,6 +63,37 @@ def corrupted(
     if len(reference[turn]) < max_steps:
         script = _with(reference, turn, (*before, unknown, last))
         yield Case("recover", task, script, turn, Label.PASS, 1.0)
+
+
+def other_values(case: Case, reference: Script, tools: Mapping[str, ToolSpec]) -> Iterator[tuple[str, Case]]:
+    """The last call with another value that its schema takes, one argument at a time: does anybody notice?
+
+    Yields:
+        The argument's name, and the case. What it deserves is the tool's business, so nothing is asked of it alone.
+    """
+    *before, last = reference[case.turn]
+    if not isinstance(last, ToolCall) or last.name not in tools:
+        return
+    for name, old in last.arguments.items():
+        schema = tools[last.name].parameters.get("properties", {}).get(name, {})
+        for value in _others(old, schema if isinstance(schema, Mapping) else {}):
+            call = ToolCall(last.name, {**last.arguments, name: value})
+            if not violations(tools[last.name], call.arguments):
+                script = _with(reference, case.turn, (*before, call))
+                yield name, Case("other_value", case.task, script, case.turn, reward=None)
+                break
+
+
+def _others(old: Any, schema: Mapping[str, Any]) -> list[Any]:
+    if "enum" in schema:
+        return [value for value in schema["enum"] if value != old]
+    if isinstance(old, bool):
+        return [not old]
+    if isinstance(old, int | float):
+        return [old + 1, old - 1, old * 2]
+    if isinstance(old, str):
+        return [f"{old}x", old[:-1], f"{old} "]
+    return [old[:-1]] if isinstance(old, list) and old else []
 
 
 def spurious(task: Task, reference: Script, rng: Random) -> Iterator[Case]:

@@ -106,18 +106,36 @@ def _more(shown: ToolSpec, spec: ToolSpec) -> str:
     return "" if shown.parameters == spec.parameters else f" {shown.parameters}"
 
 
-def leaks(found: Iterable[Cue], secrets: Mapping[str, set[str]]) -> list[str]:
-    """Cues that leak, a line each.
+class Search:
+    """Gathers cues and keeps of them what may leak.
 
-    Args:
-        found: The cues of all episodes.
-        secrets: Values of the reference by task.
+    Attributes:
+        count: How many cues were searched.
     """
-    found = list(found)
-    own = {word for cue in found for word in cue.words - secrets.get(cue.task_id, set())}
-    lines = {
-        f"{cue.task_id} {cue.kind}: the cue {cue.text.strip()[:120]!r} shows {sorted(cue.hidden - own)}": None
-        for cue in found
-        if cue.hidden - own
-    }
-    return list(lines)
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._harmless: set[str] = set()
+        self._suspects: list[Cue] = []
+
+    def add(self, found: Iterable[Cue], secret: set[str]) -> None:
+        """Take the cues of an episode.
+
+        Args:
+            found: From `cues`.
+            secret: Words of the task's reference.
+        """
+        for cue in found:
+            self.count += 1
+            self._harmless |= cue.words - secret
+            if cue.hidden:
+                self._suspects.append(cue)
+
+    def leaks(self) -> list[str]:
+        """Cues that leak, a line each."""
+        lines = {
+            f"{cue.task_id} {cue.kind}: the cue {cue.text.strip()[:120]!r} shows {sorted(shown)}": None
+            for cue in self._suspects
+            if (shown := cue.hidden - self._harmless)
+        }
+        return list(lines)

@@ -58,10 +58,11 @@ class Plays:
         wrong_references: References that fail.
         rewarded_for_nothing: Tasks that pass without a call.
         wrong_labels: Corruptions that do not get what they deserve.
+        values: By tool: how many other values were taken without an error, and how many of them cost the reward.
         unscored: Episodes that nobody could score.
         wrong_schemas: Specifications that are none.
         tools: Names of all tools.
-        cues: Every cue text.
+        search: Of every cue text for hidden values.
         measures: By unit and category, over reference episodes.
     """
 
@@ -72,11 +73,11 @@ class Plays:
         self.wrong_references: list[str] = []
         self.rewarded_for_nothing: list[str] = []
         self.wrong_labels: list[str] = []
+        self.values: dict[str, list[int]] = {}
         self.unscored: list[str] = []
         self.wrong_schemas: list[str] = []
-        self.cues: list[leaks.Cue] = []
+        self.search = leaks.Search()
         self.measures: dict[str, dict[str, list[int]]] = {}
-        self._secrets: dict[str, set[str]] = {}
         self._specs: dict[str, set[bytes]] = {}
         self._documents: dict[str, Mapping[str, ToolSpec]] = {}
         self._references: dict[str, Script | None] = {}
@@ -87,10 +88,6 @@ class Plays:
         """Names of all tools that were seen."""
         return tuple(self._specs)
 
-    def leaks(self) -> list[str]:
-        """Cues that show a hidden value."""
-        return leaks.leaks(self.cues, self._secrets)
-
     def play(self, tasks: Sequence[Task], progress: Callable[[int, int], None]) -> None:
         """Play every task in every way."""
         own = self._proof.corruptions is not None
@@ -99,6 +96,7 @@ class Plays:
         for start in range(0, len(tasks), size):
             batch = tasks[start : start + size]
             self._references = {task.id: reference_of(self._environment, task) for task in batch}
+            self._tools, self._documents = {}, {}
             good = self._play_references(batch)
             self._play_nothing(batch)
             chosen = [task for task in batch if task.id in probed]
@@ -160,22 +158,35 @@ class Plays:
                     max_steps=self._environment.max_steps,
                     lenient=bool(self._proof.lenient),
                 )
+                self._change_values([c for _name, c in corruptions.other_values(case, scripts[case.task.id], known)])
         for task in tasks:
             made += corruptions.spurious(task, scripts[task.id], self._rng)
         return made
 
+    def _change_values(self, cases: Sequence[Case]) -> None:
+        """Count by tool whether other values that run without an error make a difference."""
+        for case, tau in zip(cases, self._bare(cases), strict=True):
+            calls = case.script[case.turn]
+            turn = tau.turns[case.turn] if case.turn < len(tau.turns) else None
+            results = [result for step in turn.steps for result in step.results] if turn is not None else []
+            result, call = (results[len(calls) - 1] if len(results) >= len(calls) else None), calls[-1]
+            if result is not None and result.fault is None and tau.verdict.reward is not None:
+                counted = self.values.setdefault(call.name or "", [0, 0])
+                counted[0] += 1
+                counted[1] += tau.verdict.reward == 0.0
+
     def _play_cued(self, cases: Sequence[Case]) -> None:
         for case, tau in zip(cases, played(self._environment, cases, self._cued), strict=True):
-            reference = self._references[case.task.id] or ()
-            self._secrets[case.task.id] = leaks.values(reference)
-            self.cues += leaks.cues(
+            secret = leaks.values(self._references[case.task.id] or ())
+            found = leaks.cues(
                 tau,
                 self._cued,
                 case=case,
-                secret=self._secrets[case.task.id],
+                secret=secret,
                 documentation=self._documents.get(case.task.id, {}),
                 public=self._proof.public(case.task) if self._proof.public is not None else (),
             )
+            self.search.add(found, secret)
 
     def _judge(self, case: Case, tau: Trajectory) -> None:
         self.counts[case.kind] += 1

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -253,3 +253,54 @@ def test_an_actor_is_asked_to_close(kind: type[InProcess] | type[Workers], tmp_p
         actor.close()
         actor.close()
     assert (tmp_path / "note").read_text() == "closed"
+
+
+NOTES: list[str] = []
+
+
+def note(text: str) -> None:
+    """A tool that is found by name."""
+    NOTES.append(text)
+
+
+class Notes:
+    """Holds a function without a name beside one with a name."""
+
+    def __init__(self, read: Callable[[], list[str]]) -> None:
+        self.read = read
+
+    def both(self, text: str) -> list[str]:
+        note(text)
+        return self.read()
+
+
+@pytest.mark.parametrize("kind", [InProcess, Workers])
+def test_a_lambda_reads_the_globals_of_its_module_and_no_copy(kind: type[InProcess] | type[Workers]) -> None:
+    more = ["inner"]
+
+    def recursive(count: int) -> list[str]:
+        return more if not count else recursive(count - 1)
+
+    NOTES.clear()
+    with kind(lambda: Notes(lambda: NOTES + recursive(2))) as made:
+        assert made.open({}).call("both", "a") == ["a", "inner"]
+
+
+def test_a_zygote_that_is_killed_is_made_again() -> None:
+    with Workers(Actor) as made:
+        first = made.open({})
+        pid = first.call("pid")
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(parent, 9)
+        with pytest.raises(EnvironmentFailure, match="the worker died in wait"):
+            first.call("wait", 30.0, deadline=60.0)
+        first.close()
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                assert made.open({}).call("add", 1) == 1
+                break
+            except EnvironmentFailure:  # it takes a moment until the death is known
+                time.sleep(0.05)
+        else:
+            pytest.fail("no new zygote")

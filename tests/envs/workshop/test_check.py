@@ -99,7 +99,7 @@ def test_a_leak_is_found_and_a_visible_value_is_none() -> None:
     def leaks(presenter: Presenter) -> list[str]:
         plays = Plays(workshop, workshop.proof(), presenter, random.Random(0))
         plays.play([task], lambda done, total: None)
-        return plays.leaks()
+        return plays.search.leaks()
 
     assert leaks(BARE) == []
     found = leaks(_Leaky(event))

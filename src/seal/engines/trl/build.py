@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from seal.engines.trl.trainer import Events, SealTrainer
     from seal.loop import State
 
+_TALKATIVE = ("trl", "accelerate", "peft", "datasets")
+"""Loggers whose warnings are about each other. TRL's would print the transcript of every unscored rollout."""
+
 
 def build_trainer(
     config: RunConfig,
@@ -58,7 +61,7 @@ def build_trainer(
         processing_class=tokenizer,
         args=grpo_config(config, checkpoints, device=model.device.type),
         train_dataset=Dataset.from_dict({"prompt": order}),
-        peft_config=_lora(config),
+        peft_config=_lora(config, model),
     )
     trainer.remove_callback(PrinterCallback)
     rows = config.rollout.prompts * config.rollout.group_size
@@ -77,6 +80,9 @@ def quiet() -> Iterator[None]:
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(levels.ERROR)
+    loggers = [(logger, logger.level) for logger in map(levels.getLogger, _TALKATIVE)]
+    for logger, _ in loggers:
+        logger.setLevel(levels.ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # not annotated
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # the version is pinned
@@ -85,6 +91,8 @@ def quiet() -> Iterator[None]:
             yield
         finally:
             logging.set_verbosity(verbosity)
+            for logger, level in loggers:
+                logger.setLevel(level)
             if bars:
                 logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # not annotated
 
@@ -145,10 +153,13 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         logging_nan_inf_filter=False,
         save_strategy="steps",
         save_steps=config.output.save_every * config.steps_per_round,
-        save_total_limit=config.output.keep,
+        save_total_limit=None,  # old checkpoints go when the new one is whole: seal.engines.checkpoints
+        trust_remote_code=config.model.trust_remote_code,
         eval_strategy="no",
         report_to=list(config.output.report_to) or "none",
         disable_tqdm=True,
+        log_level="error",
+        log_level_replica="error",
         log_completions=False,
         dataloader_num_workers=0,
         remove_unused_columns=False,
@@ -164,15 +175,24 @@ def processes(config: RunConfig) -> Any:
     return PartialState(cpu=device == "cpu" or (device == "auto" and not torch.accelerator.is_available()))
 
 
-def _lora(config: RunConfig) -> Any:
+def _lora(config: RunConfig, model: PreTrainedModel) -> Any:
     if not config.lora.enabled:
         return None
+    import torch  # noqa: PLC0415 -- takes seconds to import
+
+    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    for target in config.lora.targets:
+        if not any(name == target or name.endswith(f".{target}") for name in linear):
+            known = sorted({name.rsplit(".", 1)[-1] for name in linear})
+            raise ConfigError(
+                f"lora.targets: the model has no linear layer named {target!r}; it has {', '.join(known)}"
+            )
     from peft import LoraConfig  # noqa: PLC0415 -- imports torch
 
     return LoraConfig(
         task_type="CAUSAL_LM",
         r=config.lora.r,
         lora_alpha=config.lora.alpha,
-        lora_dropout=config.lora.dropout,
+        lora_dropout=0.0,
         target_modules=list(config.lora.targets) or "all-linear",
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from seal.config import UpdateConfig
 from seal.loop import Round
 from seal.tokens import TokenRow, trajectory_tokens
 from seal.types import Trajectory
@@ -57,3 +58,42 @@ def token_weights(row: TokenRow, turns: Sequence[float]) -> list[float]:
         turns: Weights by turn; turns that were never reached have no token.
     """
     return [turns[turn] if sampled else 0.0 for turn, sampled in zip(row.turns, row.mask, strict=True)]
+
+
+def dropped(played: Round, update: UpdateConfig) -> list[bool]:
+    """Which rollouts make no gradient, by no term of the loss.
+
+    With `cued_failures = "drop"` those that were dealt the interface and did not succeed.
+
+    Returns:
+        By rollout, length B.
+    """
+    return [
+        update.cued_failures == "drop" and cued and not (reward or 0.0) > 0
+        for cued, reward in zip(played.cued, played.rewards, strict=True)
+    ]
+
+
+def rewards_for_advantages(played: Round, update: UpdateConfig) -> list[float | None]:
+    """r(tau_j) as the normalisation of advantages gets them; None for rollouts that stay out of it.
+
+    With `baseline = "all"` these are the unscored ones. Advantages then sum to zero over each group, and dropping cued
+    failures afterwards leaves out negative ones: those of the rollouts that are kept sum above zero. With
+    `baseline = "kept"` dropped rollouts stay out of mean and deviation, and the kept advantages of each group sum to
+    zero. By hand, for a bare failure, a bare success, a cued failure (dropped) and a cued success (r = 0, 1, 0, 1;
+    deviations unbiased):
+
+    | baseline | mean | deviation | advantages | sum of the kept |
+    |---|---|---|---|---|
+    | `all` | 1/2 | 0.577 | -0.866, 0.866, (-0.866), 0.866 | 0.866 |
+    | `kept` | 2/3 | 0.577 | -1.155, 0.577, (0), 0.577 | 0 |
+
+    In both, a cued success raises the mean to which the group's bare rollouts are compared: they are pushed away from
+    their failures harder, and drawn to their successes less, than by a group of bare rollouts alone.
+
+    Returns:
+        By rollout, length B.
+    """
+    if update.baseline == "all":
+        return played.rewards
+    return [None if out else reward for out, reward in zip(dropped(played, update), played.rewards, strict=True)]

@@ -7,27 +7,27 @@ as one that was not.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from seal.config import RunConfig
+from seal.engines.checkpoints import Resumed
+from seal.engines.origin import origin
 from seal.engines.progress import Reporter, Silent
-from seal.engines.records import interface_gap, round_record, summarise_reliance
-from seal.engines.rundir import STATE, RunDirectory, read_state
+from seal.engines.records import interface_gap, rollout_records, round_record
+from seal.engines.rundir import RunDirectory
 from seal.envs import make
 from seal.episodes import play_tasks
 from seal.errors import MissingError
 from seal.evaluate import evaluate, summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
-from seal.profile import Profile
 from seal.task import Environment, TaskSet
-from seal.trace import Traced, write_json, writing
+from seal.trace import Traced
 from seal.types import Diagnosis, Trajectory
 
 if TYPE_CHECKING:
@@ -37,9 +37,16 @@ if TYPE_CHECKING:
     from seal.models.chat import ChatFormat
     from seal.models.local import LocalPolicy
 
+_Part = TypeVar("_Part")
+
 
 def train(
-    config: RunConfig, run_dir: Path, *, resume: bool = False, reporter: Reporter | None = None
+    config: RunConfig,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    anyway: bool = False,
+    reporter: Reporter | None = None,
 ) -> dict[str, Any]:
     """Train a policy.
 
@@ -47,6 +54,8 @@ def train(
         config: Everything that is to be decided.
         run_dir: Where results go; see `seal.engines.rundir`.
         resume: Continue an interrupted run from its last whole checkpoint.
+        anyway: Accept, when resuming, what would otherwise be refused: other versions, another starting model or data,
+            damaged records of finished rounds, a lost best checkpoint. Each is told to the reporter.
         reporter: Told of progress.
 
     Returns:
@@ -55,6 +64,7 @@ def train(
     Raises:
         ConfigError: If the configuration cannot be used.
         MissingError: If a model, data or a run to resume is not there.
+        DataError: If no checkpoint of a run to resume is whole.
         StorageError: If the disk is full or not writable; continue with `resume` when there is room.
     """
     for tracker in config.output.report_to:
@@ -73,7 +83,7 @@ def train(
     if config.evaluation.held_out:
         test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
     with process.main_process_first():
-        directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process)
+        directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process, anyway=anyway)
     with directory, quiet():
         run = _Run(
             config,
@@ -84,7 +94,7 @@ def train(
             reporter=reporter or Silent(),
             main=process.is_main_process,
         )
-        return run.train([task.id for task in order])
+        return run.train([task.id for task in order], anyway=anyway)
 
 
 @dataclass(slots=True)
@@ -139,27 +149,36 @@ class _Run:
         self._reliance: list[float | None] = []
         self._advantages: list[float] = []
 
-    def train(self, order: list[str]) -> dict[str, Any]:
+    def train(self, order: list[str], *, anyway: bool) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
+        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 -- loads torch
+
         from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
         from seal.models.chat import ChatFormat  # noqa: PLC0415
-        from seal.models.load import load_model  # noqa: PLC0415
+        from seal.models.load import load_model, model_directory  # noqa: PLC0415
 
         self.reporter.begin("load", round_index=None, total=None)
-        state = begin(self.options)
-        checkpoint = self.directory.latest_checkpoint()
-        if checkpoint is not None:
-            stored = read_state(checkpoint)
-            state, self.measured = State.from_json(stored["loop"]), _Measured(**stored["measured"])
-            self.reporter.note(f"continuing with round {state.round} from {checkpoint}")
-        if self.main:
-            self.directory.rewind(state.round)
+        for caution in self.config.cautions():
+            self.reporter.note(caution)
+        source = model_directory(self.config.model.source, progress=self.reporter.note)
         model, self.tokenizer = load_model(
-            self.config.model.source,
+            str(source),
             dtype=self.config.model.dtype if self.config.lora.enabled else "float32",
             device=self.config.model.device,
             threads=self.config.model.threads,
+            trust_remote_code=self.config.model.trust_remote_code,
         )
+        found: list[Resumed | None] = [None]
+        if self.main:
+            found = [self.directory.take_up(origin(source, model, self.environment))]
+        (resumed,) = broadcast_object_list(found)
+        state, checkpoint = begin(self.options), resumed.path
+        if checkpoint is not None:
+            state, self.measured = State.from_json(resumed.state["loop"]), _Measured(**resumed.state["measured"])
+        if resumed.best_lost:
+            self.measured.best = self.measured.best_round = None
+        for note in resumed.notes:
+            self.reporter.note(note)
         dialect = self.config.model.dialect
         self.chat = ChatFormat(self.tokenizer, None if dialect == "auto" else dialect)
         self.chat.prove()
@@ -170,7 +189,7 @@ class _Run:
             order=order,
             state=state,
             events=self,
-            checkpoints=self.directory.checkpoints,
+            checkpoints=self.directory.store.path,
         )
         if checkpoint is None:
             if self.validation is not None and self.config.evaluation.before:
@@ -201,12 +220,8 @@ class _Run:
         by_turn = self._measure_reliance(played)
         self._reliance = [sum(turns) if turns is not None else None for turns in by_turn]
         self._played = played
-        self._record = round_record(
-            played,
-            following,
-            group_size=self.config.rollout.group_size,
-            reliance=summarise_reliance(played, by_turn),
-        )
+        everyone = [line for share in self._gather(rollout_records(played, by_turn)) for line in share]
+        self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
         self._record["seconds"] = {**played.seconds, "reliance": perf_counter() - started}
         self.reporter.begin("update", round_index=played.index, total=None)
         self._update_started = perf_counter()
@@ -235,7 +250,7 @@ class _Run:
         if self._due(played.index):
             pairs = self._validate(played.index)
             record["validation"] = self.measured.last = summarise(pairs).to_json()
-            if self.config.evaluation.interface_gap and played.interface.active:
+            if self.config.evaluation.interface_gap and played.interface.shown:
                 record["interface_gap"] = self._gap(played, pairs)
             self._keep_best(played.index)
         now = perf_counter()
@@ -253,7 +268,13 @@ class _Run:
 
     def saved(self, checkpoint: Path, state: State) -> None:
         """Make the checkpoint whole."""
-        write_json(checkpoint / STATE, {"loop": state.to_json(), "measured": asdict(self.measured)})
+        self.directory.store.save(
+            checkpoint,
+            {"loop": state.to_json(), "measured": asdict(self.measured)},
+            rounds=state.round,
+            best_round=self.measured.best_round,
+            keep=self.config.output.keep,
+        )
 
     @contextmanager
     def _policy(self, temperature: float, model: PreTrainedModel | None = None) -> Iterator[LocalPolicy]:
@@ -277,14 +298,12 @@ class _Run:
             finally:
                 policy.close()
 
-    def _gather(self, profile: Profile) -> Profile:
-        """Add up the profiles of all ranks (a group can straddle ranks)."""
+    def _gather(self, share: _Part) -> list[_Part]:
+        """What every rank holds of a round, in the order of their rows (a group can straddle ranks)."""
         from accelerate.utils import gather_object  # noqa: PLC0415 -- loads torch
 
-        total = Profile()
-        for part in gather_object([profile.to_json()]):
-            total = total.merge(Profile.from_json(part))
-        return total
+        shares: list[_Part] = gather_object([share])
+        return shares
 
     def _measure_reliance(self, played: Round) -> list[list[float] | None]:
         if not self.config.output.reliance or not any(played.cued):
@@ -312,7 +331,7 @@ class _Run:
         """What the round's interface is worth on the validation tasks, greedy and at the rollouts' temperature."""
         temperature = self.config.rollout.temperature
         return {
-            "active": list(played.interface.active),
+            "active": list(played.interface.shown),
             "greedy": interface_gap(greedy, self._validate_shown(played, 0.0)),
             "sampled": {
                 "temperature": temperature,
@@ -367,18 +386,12 @@ class _Run:
             return
         self.measured.best, self.measured.best_round = last, index
         if self.main:
-            self._export(self.directory.checkpoints / "best")
+            self.directory.store.keep_best(index, self._export)
 
     def _export(self, target: Path) -> None:
-        """Write model and tokenizer to a directory, whole or not at all."""
-        fresh = target.with_name(f".{target.name}.new")
-        with writing(target):
-            shutil.rmtree(fresh, ignore_errors=True)
-            self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(fresh)
-            self.tokenizer.save_pretrained(fresh)
-            if target.exists():
-                shutil.rmtree(target)
-            fresh.rename(target)
+        """Write model and tokenizer to a directory."""
+        self.trainer.accelerator.unwrap_model(self.trainer.model).save_pretrained(target)
+        self.tokenizer.save_pretrained(target)
 
     def _traced(self, played: Round) -> list[Traced]:
         return [
@@ -388,19 +401,29 @@ class _Run:
             )
         ]
 
-    def _summarise(self) -> dict[str, Any]:
+    def _load_best(self) -> PreTrainedModel:
         from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
 
-        measured, best = self.measured, self.directory.checkpoints / "best"
+        options = self.config.model
+        return load_model(
+            str(self.directory.store.best),
+            dtype="float32",
+            device=options.device,
+            trust_remote_code=options.trust_remote_code,
+        ).model
+
+    def _summarise(self) -> dict[str, Any]:
+        measured, store = self.measured, self.directory.store
+        best = store.best
         started = perf_counter()
-        if self.main and not best.exists():
-            self._export(best)
+        if self.main:
+            if measured.best_round is None:  # nothing was validated: the last weights are all there is
+                store.keep_best(None, self._export)
+            store.prove_best(measured.best_round)
         self.trainer.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
-            with self._policy(
-                0.0, load_model(str(best), dtype="float32", device=self.config.model.device).model
-            ) as policy:
+            with self._policy(0.0, self._load_best()) as policy:
                 held_out = {"before": measured.held_out_before, "after": self._test("after", policy)}
         measured.seconds += perf_counter() - started
         summary = {

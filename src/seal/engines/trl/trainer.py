@@ -4,21 +4,28 @@
   were sampled.
 - Advantages are multiplied by the weights w_j (eq 12) after TRL has normalised the verified rewards in their groups;
   by turn they become a (B, T) matrix. Unscored rollouts have no reward (NaN), which TRL keeps out of the group's mean.
+- Nothing is shuffled: a step holds whole groups, the same ones on any number of processes (`seal.engines.trl.steps`).
+- Rows that can make no gradient get no backward pass (`seal.engines.trl.gradients`); metrics are those of all rows,
+  each token counting once.
 - Log-probabilities are computed on micro-batches trimmed to their own length; TRL pads to the longest row of the round.
 - A checkpoint also holds the loop's state, written last: a checkpoint without it is torn and is never resumed from.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.utils import split_tensor_dict
 
 from seal.config import RunConfig
-from seal.engines.trl.rows import make_row, scored_views, token_weights
+from seal.engines.trl.gradients import RowsWithGradient, no_gradient
+from seal.engines.trl.rows import dropped, make_row, rewards_for_advantages, scored_views, token_weights
+from seal.engines.trl.steps import exchange, places
 from seal.errors import StorageError
 from seal.loop import Round, State
 from seal.tokens import TokenRow
@@ -52,6 +59,12 @@ class Events(Protocol):
 
 REWARD = "seal_reward"
 """Name of the extra field that carries the verified reward from the rollout to the reward function."""
+
+KEPT = "kept"
+"""Name of the column of rows that may make a gradient."""
+
+TOKEN_MEANS = ("entropy", "kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
+"""TRL's metrics that are means over the sampled tokens of a micro-batch."""
 
 
 def verified_reward(prompts: list[str], completions: list[str], **extra: Any) -> list[float | None]:
@@ -89,6 +102,7 @@ class SealTrainer(GRPOTrainer):
         self._filler = filler
         self._played: Round | None = None
         self._rows: list[TokenRow] = []
+        self._tokens: list[float] = []
 
     @property
     def _both(self) -> bool:
@@ -108,7 +122,7 @@ class SealTrainer(GRPOTrainer):
         views = scored_views(self._played, self._config.update.score_on)
         taus = self._played.trajectories
         self._rows = [make_row(tau, view[0], filler=self._filler) for tau, view in zip(taus, views, strict=True)]
-        rewards = self._played.rewards
+        rewards = rewards_for_advantages(self._played, self._config.update)
         if self._both:
             self._rows += [make_row(tau, view[-1], filler=self._filler) for tau, view in zip(taus, views, strict=True)]
             rewards = rewards + rewards
@@ -120,55 +134,66 @@ class SealTrainer(GRPOTrainer):
             REWARD: rewards,
         }
 
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        """One micro-batch; a new round where the last one is used up. In the order of the round, not shuffled."""
+        size: int = self.args.steps_per_generation  # type: ignore[attr-defined]  # GRPOConfig's
+        if self._step % (size * self.num_iterations) == 0 or self._buffered_inputs is None:
+            scored = self._generate_and_score_completions(generation_batch)
+            self._buffered_inputs: Any = split_tensor_dict(scored, size)
+        batch: dict[str, Any] = self._buffered_inputs[self._step % size]
+        return batch
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if self._both:
             inputs = [*inputs, *(dict(row) for row in inputs)]
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        out["advantages"] = self._weighted(out["advantages"], width=out["completion_ids"].size(1))
-        return out
+        out["advantages"], out[KEPT] = self._weighted(out["advantages"], width=out["completion_ids"].size(1))
+        rollout = self._config.rollout
+        chosen = places(
+            rollout.prompts * rollout.group_size,
+            steps=rollout.prompts // self._config.mini_batch,
+            micro_batch=self._config.update.micro_batch,
+            views=2 if self._both else 1,
+            rank=self.accelerator.process_index,
+            world=self.accelerator.num_processes,
+        )
+        padding = self._tokenizer.pad_token_id
+        return exchange(self.accelerator, out, chosen, fill={"prompt_ids": padding, "completion_ids": padding})
 
-    def _weighted(self, advantages: torch.Tensor, *, width: int) -> torch.Tensor:
-        """A~_j = w_j A_j (eq 12), shape (B,), or (B, width) with weights by turn."""
+    def _weighted(self, advantages: torch.Tensor, *, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """A~_j = w_j A_j (eq 12), shape (B,), or (B, width) with weights by turn; and whether a row is kept, (B,)."""
         played = self._played
         assert played is not None
         repeats = 2 if self._both else 1
         assert advantages.shape == (repeats * len(played.trajectories),), advantages.shape
         self._events.advantages(advantages.tolist()[: len(played.trajectories)])
-        drop = self._config.update.cued_failures == "drop"
-        kept = [
-            0.0 if drop and cued and not (reward or 0.0) > 0 else 1.0
-            for cued, reward in zip(played.cued, played.rewards, strict=True)
-        ] * repeats
+        out = torch.tensor(dropped(played, self._config.update) * repeats, device=advantages.device)
+        advantages = advantages.masked_fill(out, 0.0)
         weights = played.weights * repeats
         if self._config.weights.by == "trajectory":
-            factors = [keep * weight.trajectory for keep, weight in zip(kept, weights, strict=True)]
-            return advantages * torch.tensor(factors, dtype=advantages.dtype, device=advantages.device)
+            factors = torch.tensor([weight.trajectory for weight in weights], dtype=advantages.dtype)
+            return advantages * factors.to(advantages.device), (~out).long()
         matrix = torch.zeros(len(self._rows), width, dtype=advantages.dtype)
-        for j, (row, keep, weight) in enumerate(zip(self._rows, kept, weights, strict=True)):
-            matrix[j, : len(row.mask)] = keep * torch.tensor(token_weights(row, weight.turns))
-        return advantages.unsqueeze(1) * matrix.to(advantages.device)
+        for j, (row, weight) in enumerate(zip(self._rows, weights, strict=True)):
+            matrix[j, : len(row.mask)] = torch.tensor(token_weights(row, weight.turns))
+        return advantages.unsqueeze(1) * matrix.to(advantages.device), (~out).long()
+
+    # -- loss ------------------------------------------------------------------------------------------------------
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Leave out rows without advantage where nothing but the advantage makes a gradient: the same one, sooner.
+        """TRL's loss over all rows, differentiated in those that can make a gradient.
 
-        Groups whose rollouts all ended alike, and cued failures that are dropped, are often most of a round.
+        Dropped rows make none, by no term of the loss. Where nothing but the advantage makes a gradient, neither do
+        rows without one: groups whose rollouts all ended alike.
         """
-        advantages = inputs["advantages"]
-        total = advantages.size(0)
-        kept = advantages.reshape(total, -1).any(dim=1).nonzero().squeeze(1)
-        update = self._config.update
-        if update.kl or update.entropy or self.accelerator.num_processes > 1 or kept.numel() == total:
-            full: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]  # TRL's
-            return full
-        if not kept.numel():  # zeros, not nothing: the optimizer's moments decay as they would have
-            return torch.stack([p.sum() * 0.0 for p in model.parameters() if p.requires_grad]).sum()
-        rows = {
-            key: value[kept] if torch.is_tensor(value) and value.dim() and value.size(0) == total else value
-            for key, value in inputs.items()
-        }
-        loss: torch.Tensor = super()._compute_loss(model, rows)  # type: ignore[no-untyped-call]  # TRL's
-        # "dapo" divides by the tokens of the whole batch, the others by rows.
-        return loss if update.loss == "dapo" else loss * (kept.numel() / total)
+        rows = inputs[KEPT].bool()
+        if not (self._config.update.kl or self._config.update.entropy):
+            rows = rows & inputs["advantages"].reshape(rows.numel(), -1).any(dim=1)
+        chosen = RowsWithGradient(model, rows, together=self.accelerator.num_processes > 1)
+        loss: torch.Tensor = super()._compute_loss(chosen, inputs)  # type: ignore[no-untyped-call]  # TRL's
+        sampled = (inputs["completion_mask"] * inputs["tool_mask"]).sum()
+        self._tokens.append(float(self.accelerator.reduce(sampled, reduction="sum")))
+        return loss if loss.requires_grad else loss + no_gradient(model)
 
     # -- log-probabilities -----------------------------------------------------------------------------------------
 
@@ -214,7 +239,21 @@ class SealTrainer(GRPOTrainer):
     # -- rounds and checkpoints --------------------------------------------------------------------------------------
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Report as TRL does; a log with a loss closes a round, since `logging_steps` is one round."""
+        """Report as TRL does; a log with a loss closes a round, since `logging_steps` is one round.
+
+        TRL averages its metrics over micro-batches, however few tokens one of them has; here every token counts once,
+        so that they are those of the round, whatever it was cut into.
+        """
+        metrics = self._metrics["train"]
+        for name in TOKEN_MEANS:
+            if name in metrics:
+                total = sum(n * value for n, value in zip(self._tokens, metrics[name], strict=True))
+                metrics[name] = [total / max(1.0, sum(self._tokens))]
+        for name, extreme in (("clip_ratio/low_min", min), ("clip_ratio/high_max", max)):
+            found = [value for value in metrics.get(name, ()) if not math.isnan(value)]
+            if found:
+                metrics[name] = [extreme(found)]
+        self._tokens.clear()
         super().log(logs, start_time)
         if "loss" in logs:
             self._events.updated(logs)
@@ -231,5 +270,6 @@ class SealTrainer(GRPOTrainer):
                 f"cannot write checkpoint {folder}: {error}; make room and continue with --resume, earlier "
                 "checkpoints are intact"
             ) from error
+        self.accelerator.wait_for_everyone()  # every rank writes files of its own into the checkpoint
         if self.accelerator.is_main_process:
             self._events.saved(folder, self.loop_state)

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from seal.envs.bfcl.integrity import read
 from seal.envs.bfcl.setup import CATEGORIES, MODULES
 from seal.errors import DataError
 from seal.task import Task
@@ -121,13 +122,11 @@ class Catalog:
     documentation: Mapping[str, tuple[Mapping[str, Any], ...]]
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(root: Path, name: str) -> list[dict[str, Any]]:
     try:
-        return [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise DataError(
-            f"{path} cannot be read ({error}); delete the folder of this version and run `seal env setup bfcl` again"
-        ) from error
+        return [orjson.loads(line) for line in read(root, name).splitlines() if line.strip()]
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"{root / name} cannot be read ({error}); run `seal env setup bfcl` to mend it") from error
 
 
 def _entry(category: str, question: dict[str, Any], answers: list[list[str]], path: Path) -> Entry:
@@ -161,14 +160,15 @@ def load(root: Path) -> Catalog:
         root: The folder that `seal.envs.bfcl.setup.locate` returned.
 
     Raises:
-        DataError: If a file is missing or does not hold what it should.
+        DataError: If a file is missing or is not the published one.
     """
-    data = root / "bfcl_eval" / "data"
+    data = "bfcl_eval/data"
     entries: dict[str, Entry] = {}
     for category in CATEGORIES:
-        path = data / f"BFCL_v4_multi_turn_{category}.json"
-        answers = {line["id"]: line["ground_truth"] for line in _lines(data / "possible_answer" / path.name)}
-        questions = _lines(path)
+        name = f"BFCL_v4_multi_turn_{category}.json"
+        path = root / data / name
+        answers = {line["id"]: line["ground_truth"] for line in _lines(root, f"{data}/possible_answer/{name}")}
+        questions = _lines(root, f"{data}/{name}")
         if len(questions) != PER_CATEGORY:
             raise DataError(f"{path} has {len(questions)} tasks, expected {PER_CATEGORY}")
         # The file of long_context is not in the order of its numbers.
@@ -176,6 +176,6 @@ def load(root: Path) -> Catalog:
             entry = _entry(category, question, answers[question["id"]], path)
             entries[entry.task.id] = entry
     documentation = {
-        name: tuple(_lines(data / "multi_turn_func_doc" / f"{stem}.json")) for name, stem in MODULES.items()
+        name: tuple(_lines(root, f"{data}/multi_turn_func_doc/{stem}.json")) for name, stem in MODULES.items()
     }
     return Catalog(root, MappingProxyType(entries), MappingProxyType(documentation))

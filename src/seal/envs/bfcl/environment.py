@@ -38,12 +38,13 @@ class BFCL:
         early_stop: End an episode at its first failed turn. Officially every turn is played; the reward is the same,
             later turns are not seen.
         max_steps: Steps that a turn may use before the episode is ended by force.
-        deadline: Of one call, in seconds.
+        deadline: Of one call, in seconds; the calls of one episode may take 15 of them together.
         responses: Append the schema of each tool's answer to its description.
         root: The installed benchmark; None for the cache directory.
 
     Raises:
         MissingError: If the benchmark or mpmath is not installed.
+        DataError: If the installed benchmark was changed.
         ConfigError: If an option's value cannot be used.
     """
 
@@ -78,12 +79,17 @@ class BFCL:
         self._scheme = _scheme(splits, validation, validation_seed)
         wanted = _categories(categories)
         root = locate() if root is None else Path(root)
+        self._root = root
         self._catalog = catalog.load(root)
         self._simulators = simulators.load(root)
         self._tasks = {
             entry.task.id: entry.task for entry in self._catalog.entries.values() if entry.task.category in wanted
         }
         self._blueprints: dict[str, Blueprint] = {}
+
+    def data_files(self) -> list[Path]:
+        """The benchmark's own files, data and simulators: a training run records their hash."""
+        return [path for path in self._root.rglob("*") if path.suffix in (".json", ".py")]
 
     def splits(self) -> Sequence[str]:
         """`train`, `validation`, `held-out`, `all`."""

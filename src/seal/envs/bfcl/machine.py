@@ -14,10 +14,11 @@ from decimal import Context, localcontext
 from types import MappingProxyType
 from typing import Any
 
-from seal.envs.bfcl.guards import GUARDS
+from seal.envs.bfcl.guards import ALWAYS, READERS
+from seal.envs.bfcl.ledger import MAX_TEXT, PER_CALL, QUIET, Ledger, too_large
 from seal.envs.bfcl.simulators import SERIAL, Method
 from seal.envs.bfcl.state import Prototype
-from seal.envs.bfcl.wording import PREFIX, Refused, copy_arguments, irregular
+from seal.envs.bfcl.wording import MAX_SIZE, PREFIX, Refused, TooLarge, copy_arguments, irregular
 from seal.types import Fault, FaultKind, ToolCall
 
 Outcome = tuple[str, Fault | None]
@@ -35,7 +36,8 @@ _INSIDE: Mapping[tuple[str, str], Callable[[], AbstractContextManager[Any]]] = {
 _write = json.JSONEncoder().encode
 """`json.dumps` without its look at the options."""
 
-_SPECIAL = frozenset({"cp", *(name for _, name in GUARDS), *(name for _, name in _INSIDE)})
+_SPECIAL = frozenset(name for table in (ALWAYS, _INSIDE) for _, name in table)
+_READERS = frozenset(name for _, name in READERS)
 
 _NO_TABLES: Mapping[int, str] = MappingProxyType({})
 
@@ -84,6 +86,10 @@ def _render(result: object, tables: Mapping[int, str]) -> str:
     return str(result)
 
 
+def _refusal(refused: Refused) -> Outcome:
+    return PREFIX + str(refused), Fault(refused.kind, str(refused))
+
+
 class Machine:
     """The simulators of one episode; each instance is made when it is first called.
 
@@ -98,13 +104,13 @@ class Machine:
     """
 
     __slots__ = (
-        "_deadline",
         "_defaults",
+        "_ledger",
         "_methods",
+        "_names",
         "_prefix",
         "_prototypes",
         "_tables",
-        "_tangled",
         "instances",
         "touched",
     )
@@ -123,31 +129,46 @@ class Machine:
         self._prototypes = prototypes
         self._methods = methods
         self._prefix = instance_prefix
-        self._deadline = deadline
+        self._ledger = Ledger(deadline)
         self._tables = tables
+        self._names: dict[str, str] = {}
         self._defaults: dict[tuple[str, str], dict[str, Any]] = {}
-        self._tangled = False
 
     def instance_of(self, name: str) -> str | None:
         """The name of the instance that has method `name`, as the official executor writes it."""
         method = self._methods.get(name)
-        return None if method is None else re.sub(r"[-./:]", "_", f"{self._prefix}_{method.owner}_instance")
+        if method is None:
+            return None
+        written = self._names.get(method.owner)
+        if written is None:
+            written = self._names[method.owner] = re.sub(r"[-./:]", "_", f"{self._prefix}_{method.owner}_instance")
+        return written
 
     def execute(self, call: ToolCall) -> Outcome:
         """Execute a call; every mistake in it comes back as a fault."""
         method = self._methods.get(call.name)
+        ledger = self._ledger
+        room = ledger.room
         try:
+            if room < 0:
+                raise ledger.exhausted()
             if method is None or not method.accepted.issuperset(call.arguments):
                 call = irregular(call, self.instance_of)
                 method = self._methods[call.name]
-            arguments = copy_arguments(call, self.instance_of)
+            arguments, size = copy_arguments(call, self.instance_of, room)
+            ledger.size += size + PER_CALL
+            if ledger.size > QUIET:
+                ledger.admit(size)
+        except TooLarge as refused:
+            ledger.waste()
+            return _refusal(refused if room == MAX_SIZE else too_large())
         except Refused as refused:
-            return PREFIX + str(refused), Fault(refused.kind, str(refused))
+            return _refusal(refused)
         return self.run(method, arguments)
 
     def run(self, method: Method, arguments: dict[str, Any]) -> Outcome:
         """Run a method with keyword arguments that nobody else holds."""
-        owner = method.owner
+        owner, ledger = method.owner, self._ledger
         self.touched.add(owner)
         instance = self.instances.get(owner)
         if instance is None:
@@ -155,23 +176,27 @@ class Machine:
         if method.mutable:
             self._own_defaults(method, arguments)
         try:
-            if method.name in _SPECIAL:
-                return self._run_specially(method, instance, arguments)
-            return self._outcome(method.function(instance, **arguments))
+            try:
+                name = method.name
+                if name in _SPECIAL or ((ledger.size > QUIET or ledger.tangled) and name in _READERS):
+                    return self._run_specially(method, instance, arguments)
+                return self._outcome(method.function(instance, **arguments))
+            except Refused:
+                raise
+            except Exception as error:  # whatever a simulator raises is an observation, by the official rule
+                kind = FaultKind.ARGUMENTS if isinstance(error, TypeError | AttributeError) else FaultKind.TOOL
+                said = str(error)
+                ledger.text += len(said)
+                ledger.show(len(said))
+                return PREFIX + said, Fault(kind, said)
         except Refused as refused:
-            return PREFIX + str(refused), Fault(refused.kind, str(refused))
-        except Exception as error:  # whatever a simulator raises is an observation, by the official rule
-            kind = FaultKind.ARGUMENTS if isinstance(error, TypeError | AttributeError) else FaultKind.TOOL
-            return f"{PREFIX}{error}", Fault(kind, str(error))
+            return _refusal(refused)
 
     def _run_specially(self, method: Method, instance: Any, arguments: dict[str, Any]) -> Outcome:
         key = (method.owner, method.name)
-        guard = GUARDS.get(key)
-        if guard is not None and (self._tangled or method.owner != "GorillaFileSystem"):
-            guard(instance, arguments, self._deadline)
-        if method.name == "cp":
-            # Copies of directories share their children from here on.
-            self._tangled = True
+        guard = ALWAYS.get(key) or READERS.get(key)
+        if guard is not None:
+            guard(instance, arguments, self._ledger)
         inside = _INSIDE.get(key)
         if inside is None:
             return self._outcome(method.function(instance, **arguments))
@@ -180,6 +205,10 @@ class Machine:
 
     def _outcome(self, result: object) -> Outcome:
         text = _render(result, self._tables)
+        ledger = self._ledger
+        ledger.text += len(text)
+        if ledger.text > MAX_TEXT:
+            ledger.show(len(text))
         reported = _reported(result)
         if reported is None:
             return text, None

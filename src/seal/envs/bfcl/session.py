@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from seal.envs.bfcl.blueprint import Blueprint, ReferenceTurn
-from seal.envs.bfcl.state import MAX_DIFFERENCES, Snapshot, differences, fingerprint, same
+from seal.envs.bfcl.state import MAX_DIFFERENCES, Snapshot, brief, differences, fingerprint, same
 from seal.envs.bfcl.wording import PREFIX
 from seal.errors import EnvironmentFailure
 from seal.types import Fault, FaultKind, StateDifference, ToolCall, ToolResult, ToolSpec, TurnVerdict, Verdict
@@ -24,6 +24,8 @@ IRRELEVANCE = "multi_turn:irrelevance_error:decoder_success"
 """A call in a turn that needs none; only with `score_abstention`."""
 
 _SHOWN = 120
+_NAME = 1_000
+"""Characters of an unknown name that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class BFCLSession:
         self._called.append(call.name)
         self._tally[call.name] = self._tally.get(call.name, 0) + 1
         if self._enforce_tools and all(call.name != spec.name for spec in self.tools()):
-            message = f"name '{call.name}' is not defined"
+            message = f"name '{call.name[:_NAME]}' is not defined"
             text: str = PREFIX + message
             fault: Fault | None = Fault(FaultKind.UNKNOWN_TOOL, message)
         else:
@@ -155,7 +157,7 @@ class BFCLSession:
         detail = ""
         if not reference.calls:
             if self._called and self._score_abstention:
-                kind, detail = IRRELEVANCE, f"{self._called[0]!r} was called in a turn that needs no call"
+                kind, detail = IRRELEVANCE, f"{brief(self._called[0])} was called in a turn that needs no call"
         elif not self._called:
             kind, detail = EMPTY_TURN, f"no call was made; the reference makes {len(reference.calls)}"
         elif unequal:

@@ -18,9 +18,11 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from seal.cache import cache_dir
+from seal.cache import cache_dir, expand, sweep
+from seal.envs.bfcl import integrity
 from seal.errors import DataError, MissingError, SealError, StorageError
 
 VERSION = "2026.3.23"
@@ -47,50 +49,40 @@ MODULES = {
 SOURCES = "bfcl_eval/eval_checker/multi_turn_eval/func_source_code"
 """Folder of the simulators' sources, below the installed root."""
 
-_FILES = (
-    *(f"{SOURCES}/{module}.py" for module in (*MODULES.values(), "long_context")),
-    *(f"bfcl_eval/data/multi_turn_func_doc/{module}.json" for module in MODULES.values()),
-    *(f"bfcl_eval/data/BFCL_v4_multi_turn_{category}.json" for category in CATEGORIES),
-    *(f"bfcl_eval/data/possible_answer/BFCL_v4_multi_turn_{category}.json" for category in CATEGORIES),
-    # The official checker itself: never imported by the environment, it is the oracle of scripts/parity_bfcl.py.
-    "bfcl_eval/eval_checker/multi_turn_eval/multi_turn_checker.py",
-    "bfcl_eval/eval_checker/multi_turn_eval/multi_turn_utils.py",
-    "bfcl_eval/constants/executable_backend_config.py",
-    f"bfcl_eval-{VERSION}.dist-info/METADATA",
-)
-_MANIFEST = "manifest.json"
-
 
 class SetupFailed(SealError, RuntimeError):
     """The benchmark could not be fetched; the message says what to do."""
 
 
 def _root(cache: Path | None) -> Path:
-    return (cache_dir() if cache is None else Path(cache).expanduser().absolute()) / "bfcl" / VERSION
+    return (cache_dir() if cache is None else expand(cache).absolute()) / "bfcl" / VERSION
 
 
 def locate(cache: Path | None = None) -> Path:
-    """Return the folder that holds the installed benchmark.
+    """Return the folder that holds the installed benchmark, after a check of every file in it.
 
     Args:
         cache: The cache directory; None for `seal.cache.cache_dir()`.
 
     Raises:
         MissingError: If it has not been set up.
+        DataError: If it is no longer what was set up.
     """
     root = _root(cache)
-    if not (root / _MANIFEST).is_file():
+    if not root.is_dir():
         raise MissingError(f"BFCL {VERSION} is not in {root}; run `seal env setup bfcl` once to fetch it (about 2 MB)")
+    integrity.check(root)
     return root
 
 
 def install(
     cache: Path | None = None, *, wheel: Path | None = None, progress: Callable[[str], None] | None = None
 ) -> Path:
-    """Fetch the benchmark into the cache directory, unless it is there already.
+    """Fetch the benchmark into the cache directory, unless it is there already, and mend what is broken there.
 
-    Safe to run twice at once and to kill at any moment: everything is prepared in a temporary folder beside the final
-    place and appears there by one rename.
+    Safe to run twice at once, beside a start, and to kill at any moment: everything is prepared in a temporary folder
+    beside the final place and appears there by one rename; in a folder that exists, file by file, each by one rename,
+    and only those that are not what they should be.
 
     Args:
         cache: The cache directory; None for `seal.cache.cache_dir()`.
@@ -108,13 +100,13 @@ def install(
     """
     say = progress or (lambda text: None)
     root = _root(cache)
-    if (root / _MANIFEST).is_file():
-        say(f"BFCL {VERSION} is already in {root}")
-        return root
-    if wheel is not None and not wheel.is_file():
-        raise MissingError(f"there is no wheel at {wheel}")
     try:
+        if root.is_dir() and _settled(root, say):
+            return root
+        if wheel is not None and not wheel.is_file():
+            raise MissingError(f"there is no wheel at {wheel}")
         root.parent.mkdir(parents=True, exist_ok=True)
+        sweep(root.parent)
         with tempfile.TemporaryDirectory(prefix=".setup-", dir=root.parent) as scratch:
             if wheel is None:
                 say(f"fetching bfcl-eval {VERSION} with pip, without its dependencies")
@@ -125,6 +117,7 @@ def install(
             unpacked = Path(scratch) / "unpacked"
             _unpack(wheel, unpacked)
             _publish(unpacked, root)
+        integrity.check(root)
     except OSError as error:
         if isinstance(error, SealError):
             raise
@@ -134,6 +127,21 @@ def install(
         ) from error
     say(f"BFCL {VERSION} is in {root}")
     return root
+
+
+def _settled(root: Path, say: Callable[[str], None]) -> bool:
+    """Whether everything needed is there and sound; what does not belong there is removed."""
+    problems = integrity.problems(root)
+    for problem in problems:
+        say(f"mending: {problem}")
+    if problems:
+        _clear(root)
+        if integrity.broken(root):
+            return False
+    with suppress(OSError):  # A sound benchmark in a place that cannot be written is as good.
+        _note(root)
+    say(f"BFCL {VERSION} is {'mended' if problems else 'already'} in {root}")
+    return True
 
 
 def _download(folder: Path) -> Path:
@@ -168,20 +176,50 @@ def _verify(wheel: Path) -> None:
 
 def _unpack(wheel: Path, target: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        for name in _FILES:
+        for name in integrity.FILES:
             place = target / name
             place.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(name) as source, place.open("wb") as sink:
                 shutil.copyfileobj(source, sink)
-    manifest = {"package": "bfcl-eval", "version": VERSION, "sha256": SHA256, "files": list(_FILES)}
-    (target / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    _note(target)
+
+
+def _note(root: Path) -> None:
+    """Write the manifest, unless it is there."""
+    manifest = {"package": "bfcl-eval", "version": VERSION, "sha256": SHA256, "files": dict(integrity.FILES)}
+    text = (json.dumps(manifest, indent=1) + "\n").encode()
+    path = root / integrity.MANIFEST
+    with suppress(OSError):
+        if path.read_bytes() == text:
+            return
+    _remove(path)
+    path.write_bytes(text)
+
+
+def _remove(path: Path) -> None:
+    """Remove whatever is at a path; what a link points at stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)  # Two may remove the same; `install` checks at its end.
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _clear(root: Path) -> None:
+    for place, _ in integrity.strangers(root):
+        _remove(root / place)
 
 
 def _publish(unpacked: Path, root: Path) -> None:
+    if not root.is_dir():
+        root.unlink(missing_ok=True)
     try:
         os.rename(unpacked, root)
     except OSError as error:
-        # Somebody else was faster, with the same checked content: theirs stays.
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and (root / _MANIFEST).is_file():
-            return
-        raise
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        # There is one that needs mending, or somebody else was faster.
+        _clear(root)
+        for name in integrity.broken(root):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(unpacked / name, root / name)
+        _note(root)

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from seal.envs.bfcl.integrity import read
 from seal.envs.bfcl.setup import MODULES, SOURCES
 from seal.errors import DataError, MissingError
 
@@ -145,17 +146,16 @@ def _world(long_context: ModuleType | None) -> dict[str, Any]:
 
 
 def _execute(root: Path, stem: str, long_context: ModuleType | None) -> ModuleType:
-    path = root / SOURCES / f"{stem}.py"
+    name = f"{SOURCES}/{stem}.py"
+    path = root / name
     module = ModuleType(f"seal.envs.bfcl.simulators.{stem}")
     world = _world(long_context)
     module.__dict__["__builtins__"] = world
     try:
-        code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
+        code = compile(read(root, name), str(path), "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 -- checked source of the benchmark, never model text
-    except (OSError, SyntaxError, ImportError) as error:
-        raise DataError(
-            f"{path} cannot be used ({error}); delete {root} and run `seal env setup bfcl` again"
-        ) from error
+    except (SyntaxError, ImportError) as error:
+        raise DataError(f"{path} cannot be used ({error}); run `seal env setup bfcl` to mend it") from error
     # datetime imports parts of itself through whoever calls it first.
     world["__import__"] = builtins.__import__
     return module
@@ -186,7 +186,7 @@ def load(root: Path) -> Simulators:
         root: The folder that `seal.envs.bfcl.setup.locate` returned.
 
     Raises:
-        DataError: If a file is missing or broken.
+        DataError: If a file is missing or is not the published one.
         MissingError: If mpmath, which the math simulator needs, is not installed.
     """
     if find_spec("mpmath") is None:

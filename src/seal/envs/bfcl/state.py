@@ -20,6 +20,7 @@ MAX_DIFFERENCES = 20
 """Differences listed of one state, in order of place."""
 
 _ABSENT = "(absent)"
+_LONGEST_KEY = 160
 _IMMUTABLE = (str, int, float, bool, type(None))
 
 
@@ -175,7 +176,7 @@ def brief(value: object, limit: int = 160) -> str:
         tree: Any = value
         entries = tree.entries if isinstance(value, Tree) else tree.contents
         if entries is not None:
-            names = [str(name) for name in islice(entries, 8)]
+            names = [_key(str(name)) for name in islice(entries, 8)]
             more = f" and {len(entries) - len(names)} more" if len(entries) > len(names) else ""
             return f"directory with {', '.join(names) or 'nothing'}{more}"
     if hasattr(value, "content"):
@@ -190,6 +191,11 @@ def brief(value: object, limit: int = 160) -> str:
     return f"{text[:limit]}... ({len(text)} characters, #{digest})"
 
 
+def _key(text: str) -> str:
+    """A key in a place: as it is, unless it is long."""
+    return text if len(text) <= _LONGEST_KEY else brief(text)
+
+
 def _inside_tree(place: str, node: Any, tree: Tree) -> Iterator[StateDifference]:
     contents = getattr(node, "contents", None)
     if contents is None or tree.entries is None:
@@ -197,7 +203,7 @@ def _inside_tree(place: str, node: Any, tree: Tree) -> Iterator[StateDifference]
         return
     found = False
     for key, expected in tree.entries.items():
-        inner = f"{place}/{key}"
+        inner = f"{place}/{_key(str(key))}"
         if key not in contents:
             found = True
             yield StateDifference(inner, _ABSENT, brief(expected))
@@ -207,21 +213,21 @@ def _inside_tree(place: str, node: Any, tree: Tree) -> Iterator[StateDifference]
     for key, item in contents.items():
         if key not in tree.entries:
             found = True
-            yield StateDifference(f"{place}/{key}", brief(item), _ABSENT)
+            yield StateDifference(f"{place}/{_key(str(key))}", brief(item), _ABSENT)
     if not found:
         yield StateDifference(f"{place} (own name)", brief(node.name), brief(tree.name))
 
 
 def _inside_dict(place: str, actual: dict[Any, Any], expected: dict[Any, Any]) -> Iterator[StateDifference]:
     for key, value in expected.items():
-        inner = f"{place}[{key!r}]"
+        inner = f"{place}[{_key(repr(key))}]"
         if key not in actual:
             yield StateDifference(inner, _ABSENT, brief(value))
         elif actual[key] != value:
             yield from _inside(inner, actual[key], value)
     for key, value in actual.items():
         if key not in expected:
-            yield StateDifference(f"{place}[{key!r}]", brief(value), _ABSENT)
+            yield StateDifference(f"{place}[{_key(repr(key))}]", brief(value), _ABSENT)
 
 
 def _inside(place: str, actual: object, expected: object) -> Iterator[StateDifference]:

@@ -37,6 +37,12 @@ _SHALLOW = 20
 _SHORT = 10_000
 _LARGE = 2**62
 _MAX_BITS = 14_000
+_BITS_OF_SIZE = 3
+"""A digit of an integer counts like a character."""
+_FLOAT = 8
+"""Size of a float, whose text takes more time than its length tells."""
+_PARSED = 50_000
+"""Size of an argument that is handed to the parser, which takes about 700 bytes a value."""
 _BACKSLASH = "\\"
 
 InstanceOf = Callable[[str], str | None]
@@ -49,6 +55,10 @@ class Refused(Exception):
     def __init__(self, kind: FaultKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class TooLarge(Refused):
+    """The arguments have more characters and values than they may."""
 
 
 def rewrite(source: str, instance_of: InstanceOf) -> str:
@@ -64,19 +74,13 @@ def rewrite(source: str, instance_of: InstanceOf) -> str:
         instance = instance_of(name)
         if instance is None:
             return name
-        start = match.start()
-        backslashes = start - len(source[:start].rstrip("\\")) if start and source[start - 1] == "\\" else 0
+        first = start = match.start()
+        while first and source[first - 1] == _BACKSLASH:
+            first -= 1
+        backslashes = start - first
         return f"{'' if backslashes % 2 == 0 else _BACKSLASH}{instance}.{name}"
 
     return _CALLEE.sub(replace, source)
-
-
-def _text(value: str, instance_of: InstanceOf) -> str:
-    if "(" not in value:
-        return value
-    source = repr(value)
-    changed = rewrite(source, instance_of)
-    return value if changed == source else str(ast.literal_eval(changed))
 
 
 @dataclass(slots=True)
@@ -84,19 +88,22 @@ class _Copier:
     """Copies argument values (calls are frozen records, simulators keep and change what they are given)."""
 
     instance_of: InstanceOf
-    left: int = MAX_SIZE
+    limit: int
+    size: int = 0
     deepest: int = 0
 
     def copy(self, value: object, depth: int = 0) -> object:
         if isinstance(value, str):
-            self._spend(len(value))
-            return _text(value, self.instance_of)
-        self._spend(1)
+            self.spend(len(value))
+            return self._text(value) if "(" in value else value
+        self.spend(1)
         if value is None or isinstance(value, bool | int):
             if value is not None and value.bit_length() > _MAX_BITS:
                 raise Refused(FaultKind.ARGUMENTS, "an argument is a number of more than 4200 digits")
+            self.spend(0 if value is None else value.bit_length() // _BITS_OF_SIZE)
             return value
         if isinstance(value, float):
+            self.spend(_FLOAT - 1)
             if math.isfinite(value):
                 return value
             # repr() gives a name that the official namespace does not have.
@@ -112,35 +119,66 @@ class _Copier:
             return {self.copy(k, depth + 1): self.copy(v, depth + 1) for k, v in value.items()}
         raise Refused(FaultKind.ARGUMENTS, f"an argument is a {type(value).__name__}, which is no JSON value")
 
-    def _spend(self, amount: int) -> None:
-        self.left -= amount
-        if self.left < 0:
-            raise Refused(FaultKind.ARGUMENTS, f"the arguments are too large (more than {MAX_SIZE} characters)")
+    def _text(self, value: str) -> str:
+        source = repr(value)
+        changed = rewrite(source, self.instance_of)
+        if changed == source:
+            return value
+        # An instance's name is much longer than `ls(`.
+        self.spend(max(0, len(changed) - len(source)))
+        return str(ast.literal_eval(changed))
+
+    def spend(self, amount: int) -> None:
+        """Count something that is kept of the arguments."""
+        self.size += amount
+        if self.size > self.limit:
+            raise TooLarge(FaultKind.ARGUMENTS, f"the arguments are too large (more than {MAX_SIZE} characters)")
 
 
-def copy_arguments(call: ToolCall, instance_of: InstanceOf) -> dict[str, object]:
+def copy_arguments(call: ToolCall, instance_of: InstanceOf, limit: int = MAX_SIZE) -> tuple[dict[str, object], int]:
     """Copy the arguments as the official executor would see them.
 
+    Args:
+        call: The call.
+        instance_of: Names of instances, for the rewriting.
+        limit: Size that the arguments may have.
+
+    Returns:
+        The copies, and their size: characters, values and digits, after the rewriting.
+
     Raises:
-        Refused: If a value cannot be written as a Python literal, or is too large or too deep for the parser.
+        TooLarge: If they are larger than `limit`.
+        Refused: If a value cannot be written as a Python literal, or is too deep for the parser.
     """
-    copier = _Copier(instance_of)
+    size = 0
+    copier: _Copier | None = None
     arguments: dict[str, object] = {}
     for key, value in call.arguments.items():
         kind = type(value)
-        if (
-            (kind is str and "(" not in value and len(value) < _SHORT)
-            or (kind is int and -_LARGE < value < _LARGE)
-            or (kind is float and -_LARGE < value < _LARGE)
-            or kind is bool
-        ):
-            arguments[key] = value  # Nothing that could be changed, and nothing to look into.
+        if kind is str and "(" not in value and len(value) < _SHORT:
+            size += len(value)
+        elif (kind is int or kind is float) and -_LARGE < value < _LARGE:
+            size += _FLOAT
+        elif kind is bool:
+            size += 1
+        else:
+            if copier is None:
+                copier = _Copier(instance_of, limit)
+            before = copier.size
+            arguments[key] = copier.copy(value)
+            if copier.deepest >= _SHALLOW:
+                copier.deepest = 0
+                if copier.size - before > _PARSED:
+                    raise Refused(FaultKind.ARGUMENTS, "an argument is both too deep and too large for the parser")
+                _compile(f"_({key}={value!r})", FaultKind.ARGUMENTS)
             continue
-        arguments[key] = copier.copy(value)
-        if copier.deepest >= _SHALLOW:
-            copier.deepest = 0
-            _compile(f"_({key}={value!r})", FaultKind.ARGUMENTS)
-    return arguments
+        arguments[key] = value  # Nothing that could be changed, and nothing to look into.
+    if copier is not None:
+        copier.spend(size)
+        size = copier.size
+    elif size > limit:
+        raise TooLarge(FaultKind.ARGUMENTS, f"the arguments are too large (more than {MAX_SIZE} characters)")
+    return arguments, size
 
 
 def _compile(source: str, kind: FaultKind) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -26,6 +26,9 @@ class Functions(ToolEnvironment):
         system: The system message.
         verify: Decides episodes of tasks that bring no reference calls and no verifier of their own.
         verifiers: Verifiers that tasks in a file may name.
+        setup: For functions whose state is in their module: called with a task's `state` before the episode. A class
+            gets it in its constructor.
+        snapshot: For such functions: returns the state as plain data.
         isolation: `process` runs each episode's tools in a worker process with the limits below; `none` in this one,
             without any limit, for tools that are trusted.
         deadline: Of one call, in seconds.
@@ -56,6 +59,8 @@ class Functions(ToolEnvironment):
         system: str | None = None,
         verify: Verify | None = None,
         verifiers: Mapping[str, Verify] = MappingProxyType({}),
+        setup: Callable[..., object] | None = None,
+        snapshot: Callable[[], object] | None = None,
         isolation: Literal["process", "none"] = "process",
         deadline: float = 10.0,
         memory: int = 1024,
@@ -75,8 +80,17 @@ class Functions(ToolEnvironment):
             raise ConfigError(f"isolation is 'process' or 'none', got {isolation!r}")
         source: Source = tools if isinstance(tools, type) else tuple(tools)
         found = collect(source)
+        if isinstance(source, type) and (setup is not None or snapshot is not None):
+            raise ConfigError(
+                "setup and snapshot are for functions; a class has its constructor and a method snapshot()"
+            )
         known = checked(read_tasks(tasks, verifiers), tuple(found), verified=verify is not None)
-        making = Making(source, verifiers_of(known, verify), max_output)
+        given = next((task for task in known.values() if task.state), None)
+        if given is not None and not isinstance(source, type) and setup is None:
+            raise ConfigError(
+                f"task {given.id!r} has a 'state', but functions cannot take one; give setup=, or a class"
+            )
+        making = Making(source, verifiers_of(known, verify), max_output, setup, snapshot)
         limits = Limits(deadline=deadline, memory=memory, network=network)
         super().__init__(
             found,

@@ -42,11 +42,15 @@ class Making:
         source: The class or the functions.
         verifiers: By task id; "" for all others.
         max_output: Characters of a result that the agent sees.
+        setup: For functions: told the initial state before the first call.
+        snapshot: For functions: tells the state.
     """
 
     source: Source
     verifiers: Mapping[str, Verify]
     max_output: int
+    setup: Callable[..., object] | None = None
+    snapshot: Callable[[], object] | None = None
 
     @cached_property
     def tools(self) -> Mapping[str, Tool]:
@@ -74,6 +78,8 @@ class Toolbox:
         self._tools = making.tools
         self._loop: asyncio.AbstractEventLoop | None = None
         self._instance = making.source(**state) if isinstance(making.source, type) else None
+        if making.setup is not None:
+            self._finished(making.setup(**state))
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, str | None]:
         """Run a tool on arguments that fit its schema.
@@ -104,6 +110,8 @@ class Toolbox:
 
     def snapshot(self) -> Any:
         """The state as plain data: what `snapshot()` gives, else public attributes; None where there is no object."""
+        if self._making.snapshot is not None:
+            return plain(self._finished(self._making.snapshot()))
         if self._instance is not None:
             return self._state(self._instance, "state")
         owners = {id(o): o for t in self._tools.values() if (o := getattr(t.function, "__self__", None)) is not None}

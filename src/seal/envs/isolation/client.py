@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import select
 import signal
 import socket
@@ -19,6 +20,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
+from seal.envs.isolation.handing import handed
 from seal.envs.isolation.worker import OUT_OF_MEMORY, Factory, answer
 from seal.errors import ConfigError, EnvironmentFailure
 
@@ -101,11 +103,9 @@ class InProcess:
         Raises:
             EnvironmentFailure: If the factory raised.
         """
-        import cloudpickle  # noqa: PLC0415 -- only where environments are played
-
-        self._payload = self._payload or _pickled(self._factory)
+        self._payload = self._payload or handed(self._factory)
         try:
-            return _Local(cloudpickle.loads(self._payload)(**arguments))
+            return _Local(pickle.loads(self._payload)(**arguments))  # noqa: S301 -- our own
         except Exception as error:
             raise EnvironmentFailure(f"the tools could not be made: {type(error).__name__}: {error}") from error
 
@@ -172,7 +172,7 @@ class Workers:
         zygote = self._zygote
         if zygote is None or not zygote.usable:
             # Not before: a module may make its environment while it is imported, in the zygote too.
-            zygote = self._zygote = _Zygote(_pickled(self._factory), self.limits)
+            zygote = self._zygote = _Zygote(handed(self._factory), self.limits)
         return zygote
 
     def close(self) -> None:
@@ -187,19 +187,6 @@ class Workers:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
-
-
-def _pickled(factory: Factory) -> bytes:
-    import cloudpickle  # noqa: PLC0415 -- only where environments are played
-
-    try:
-        payload: bytes = cloudpickle.dumps(factory)
-    except Exception as error:
-        raise ConfigError(
-            f"the tools cannot be handed to another process: {type(error).__name__}: {error}; make what cannot be "
-            "copied (connections, locks, open files) in the constructor of a class instead"
-        ) from error
-    return payload
 
 
 def _files() -> list[str]:
@@ -232,6 +219,7 @@ class _Zygote:
         self._finalizer = weakref.finalize(self, _leave, process, here, self._stream, self._owner)
         header = {
             "path": path,
+            "pythonpath": os.environ.get("PYTHONPATH"),
             "files": _files(),
             "payload": len(payload),
             "memory": limits.memory,

@@ -58,6 +58,9 @@ def main(fd: int) -> None:
 
 def _prepared(header: dict[str, Any], payload: bytes) -> Factory:
     sys.path[:] = header["path"]
+    os.environ.pop("PYTHONPATH", None)  # it was for this process; what tools start gets the user's own
+    if header["pythonpath"] is not None:
+        os.environ["PYTHONPATH"] = header["pythonpath"]
     for file in header["files"]:
         load_file(Path(file))
     factory: Factory = pickle.loads(payload)  # noqa: S301 -- our own parent's, and what it says is what we run
