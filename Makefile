@@ -1,6 +1,7 @@
 # make setup    install everything into .venv, nothing else
 # make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
+# make beside   packages of other ecosystems that some tests play, each set in a folder of its own
 # make lint     ruff, mypy, import contracts
 # make parity   our BFCL against the official checker: make parity N=20000 SEED=7
 # make bench    measure, into benchmarks/results.json
@@ -93,7 +94,17 @@ demo: setup
 	  $(BIN)/seal train --run $(DEMO); \
 	fi
 
-test: data
+# They conflict with our packages or with one another, so nothing of them is on the path outside those tests.
+BESIDE := $(patsubst tests/beside/%.lock,$(VENV)/beside/%/.ready,$(wildcard tests/beside/*.lock))
+
+beside: $(BESIDE)
+
+$(VENV)/beside/%/.ready: tests/beside/%.lock $(READY)
+	@rm -rf $(@D)
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --target $(@D) --requirement $<
+	@touch $@
+
+test: data beside
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 
 lint: setup

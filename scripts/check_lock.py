@@ -25,7 +25,7 @@ from lock_hashes import PYTHONS
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
-EXTRAS = ("bfcl", "trl", "openai", "dev")
+EXTRAS = ("bfcl", "trl", "openai", "mcp", "dev")
 WITHOUT_HASHES = frozenset({"torch"})
 """Its wheel differs by machine (CPU, CUDA, the platform's own), and comes from where pip is configured to look."""
 HEADER = """\

@@ -154,18 +154,19 @@ class ToolEnvironment:
             for calls in task.reference or ():
                 observations = []
                 for call in calls:
-                    text, kind = actor.call("call", call.name, dict(call.arguments)) if self._fits(call) else ("", "")
-                    if kind is not None:
-                        said = text or "its arguments do not fit the tool"
+                    broken = violations(self._tools[call.name].offered, call.arguments)
+                    if broken:
+                        said, failed = f"error: {'; '.join(violation.message for violation in broken)}", True
+                    else:
+                        said, kind = actor.call("call", call.name, dict(call.arguments))
+                        failed = kind is not None
+                    if failed:
                         raise EnvironmentFailure(f"task {task.id!r}: the reference call {call.name} fails: {said}")
-                    observations.append(text)
+                    observations.append(said)
                 turns.append(ReferenceTurn(actor.call("snapshot"), tuple(observations)))
         finally:
             actor.close()
         return tuple(turns)
-
-    def _fits(self, call: ToolCall) -> bool:
-        return not violations(self._tools[call.name].offered, call.arguments)
 
 
 def read_tasks(
