@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
 from seal.envs.foreign.session import ForeignSession
-from seal.envs.functions.tasks import SPLITS, deal
 from seal.envs.isolation import InProcess, Limits, Workers
+from seal.envs.listed import Listed, listed, positive
 from seal.errors import ConfigError
-from seal.task import Task, TaskSet
+from seal.task import Task
 from seal.types import ToolCall
 
 
@@ -50,7 +50,7 @@ class Options(TypedDict, total=False):
     max_output: int
 
 
-class ForeignEnvironment:
+class ForeignEnvironment(Listed[ForeignTask]):
     """Implements `seal.task.Environment` over a factory of actors (see `ForeignSession`).
 
     Args:
@@ -95,21 +95,17 @@ class ForeignEnvironment:
             if key not in given:
                 raise ConfigError(f"{name} has no option {key!r} (options: {', '.join(given)})")
         given |= options
-        for key, number in (
-            ("max_steps", given["max_steps"]),
-            ("max_turns", given["max_turns"]),
-            ("max_output", given["max_output"]),
-        ):
-            if number < 1:
-                raise ConfigError(f"{key} must be at least 1, got {number}")
+        positive(max_turns=given["max_turns"], max_output=given["max_output"])
         if given["isolation"] not in ("process", "none"):
             raise ConfigError(f"isolation is 'process' or 'none', got {given['isolation']!r}")
-        if given["malformed"] not in ("end_turn", "feedback"):
-            raise ConfigError(f"malformed is 'end_turn' or 'feedback', got {given['malformed']!r}")
-        self.name, self.max_steps, self.malformed = name, given["max_steps"], given["malformed"]
-        self.deterministic = given["deterministic"]
+        super().__init__(
+            listed(tasks),
+            name=name,
+            max_steps=given["max_steps"],
+            malformed=given["malformed"],
+            deterministic=given["deterministic"],
+        )
         self._options = given
-        self._tasks = _checked(tasks)
         limits = Limits(
             deadline=given["deadline"], memory=given["memory"], network=given["network"], starting=_STARTING
         )
@@ -119,28 +115,6 @@ class ForeignEnvironment:
     def network(self) -> str:
         """Why the environment can reach the network; "" if it cannot."""
         return self._actors.network
-
-    def splits(self) -> Sequence[str]:
-        """`train`, `validation`, `held-out` and `all`."""
-        return (*SPLITS, "all")
-
-    def tasks(self, split: str) -> TaskSet:
-        """The tasks of a split.
-
-        Raises:
-            ConfigError: If there is no such split.
-        """
-        if split not in self.splits():
-            raise ConfigError(f"{self.name} has no split {split!r} (splits: {', '.join(self.splits())})")
-        return TaskSet(split, tuple(_task(t) for t in self._tasks.values() if split in (t.split, "all")))
-
-    def task(self, task_id: str) -> Task:
-        """Look a task up.
-
-        Raises:
-            ConfigError: If there is no such task.
-        """
-        return _task(self._find(task_id))
 
     def open(self, task: Task) -> ForeignSession:
         """Open a fresh session, with a worker of its own.
@@ -164,35 +138,6 @@ class ForeignEnvironment:
         """End all workers. Sessions that are still open fail."""
         self._actors.close()
 
-    def _find(self, task_id: str) -> ForeignTask:
-        try:
-            return self._tasks[task_id]
-        except KeyError:
-            some = ", ".join(list(self._tasks)[:3])
-            raise ConfigError(
-                f"{self.name} has no task {task_id!r}; there are {len(self._tasks)}, such as {some}"
-            ) from None
-
 
 _STARTING = 120.0
 """Seconds in which the other ecosystem must be imported."""
-
-
-def _checked(tasks: Iterable[ForeignTask]) -> dict[str, ForeignTask]:
-    found: dict[str, ForeignTask] = {}
-    for task in tasks:
-        if task.id in found:
-            raise ConfigError(f"two tasks are called {task.id!r}")
-        if task.split not in ("", *SPLITS):
-            raise ConfigError(f"task {task.id!r}: split {task.split!r} is none of {', '.join(SPLITS)}")
-        found[task.id] = replace(task, group=task.group or task.id)
-    if not found:
-        raise ConfigError("an environment needs at least one task")
-    return {
-        key: replace(task, split=split)
-        for (key, task), split in zip(found.items(), deal([(t.group, t.split) for t in found.values()]), strict=True)
-    }
-
-
-def _task(task: ForeignTask) -> Task:
-    return Task(task.id, task.category, task.group)

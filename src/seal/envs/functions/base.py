@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from seal.envs.functions.session import FunctionsSession, ReferenceTurn, Rules
-from seal.envs.functions.tasks import SPLITS, ToolTask, load_tasks, read_task
+from seal.envs.functions.tasks import ToolTask, load_tasks, read_task
 from seal.envs.functions.toolbox import Verify
 from seal.envs.functions.tools import Tool
 from seal.envs.isolation import Actor
-from seal.errors import ConfigError, EnvironmentFailure
+from seal.envs.listed import Listed, positive
+from seal.errors import EnvironmentFailure
 from seal.proof import Proof
 from seal.schema import violations
-from seal.task import Task, TaskSet
+from seal.task import Task
 from seal.types import ToolCall
 
 
@@ -35,7 +36,7 @@ class Actors(Protocol):
         ...
 
 
-class ToolEnvironment:
+class ToolEnvironment(Listed[ToolTask]):
     """Implements `seal.task.Environment` over tools, tasks and actors.
 
     Args:
@@ -66,43 +67,16 @@ class ToolEnvironment:
         early_stop: bool,
         deterministic: bool,
     ) -> None:
-        for key, number in (("max_steps", max_steps), ("max_turns", rules.max_turns)):
-            if number < 1:
-                raise ConfigError(f"{key} must be at least 1, got {number}")
-        if malformed not in ("end_turn", "feedback"):
-            raise ConfigError(f"malformed is 'end_turn' or 'feedback', got {malformed!r}")
-        self.name = name
-        self.max_steps, self.malformed, self.early_stop = max_steps, malformed, early_stop
-        self.deterministic = deterministic
-        self._tools, self._tasks, self._actors, self._rules = tools, tasks, actors, rules
+        positive(max_turns=rules.max_turns)
+        super().__init__(tasks, name=name, max_steps=max_steps, malformed=malformed, deterministic=deterministic)
+        self.early_stop = early_stop
+        self._tools, self._actors, self._rules = tools, actors, rules
         self._references: dict[str, tuple[ReferenceTurn, ...]] = {}
 
     @property
     def network(self) -> str:
         """Why the tools can reach the network; "" if they cannot."""
         return self._actors.network
-
-    def splits(self) -> Sequence[str]:
-        """`train`, `validation`, `held-out` and `all`."""
-        return (*SPLITS, "all")
-
-    def tasks(self, split: str) -> TaskSet:
-        """The tasks of a split.
-
-        Raises:
-            ConfigError: If there is no such split.
-        """
-        if split not in self.splits():
-            raise ConfigError(f"{self.name} has no split {split!r} (splits: {', '.join(self.splits())})")
-        return TaskSet(split, tuple(_task(t) for t in self._tasks.values() if split in (t.split, "all")))
-
-    def task(self, task_id: str) -> Task:
-        """Look a task up.
-
-        Raises:
-            ConfigError: If there is no such task.
-        """
-        return _task(self._find(task_id))
 
     def open(self, task: Task) -> FunctionsSession:
         """Open a fresh session, with a worker of its own.
@@ -129,15 +103,6 @@ class ToolEnvironment:
         """What the checker gets: what is documented of a tool is so for every task."""
         public = [f"{tool.documentation.description} {tool.documentation.parameters}" for tool in self._tools.values()]
         return Proof(public=lambda task: public)
-
-    def _find(self, task_id: str) -> ToolTask:
-        try:
-            return self._tasks[task_id]
-        except KeyError:
-            some = ", ".join(list(self._tasks)[:3])
-            raise ConfigError(
-                f"{self.name} has no task {task_id!r}; there are {len(self._tasks)}, such as {some}"
-            ) from None
 
     def _led_to(self, task: ToolTask) -> tuple[ReferenceTurn, ...]:
         """Play the reference once, in a worker of its own."""
@@ -182,7 +147,3 @@ def verifiers_of(tasks: Mapping[str, ToolTask], verify: Verify | None) -> dict[s
     """Verifiers by task id; that of the environment under ""."""
     own = {task.id: task.verify for task in tasks.values() if task.verify is not None}
     return own if verify is None else {**own, "": verify}
-
-
-def _task(task: ToolTask) -> Task:
-    return Task(task.id, task.category, task.group)

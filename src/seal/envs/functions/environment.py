@@ -13,6 +13,7 @@ from seal.envs.functions.tasks import ToolTask, checked
 from seal.envs.functions.toolbox import Making, Verify
 from seal.envs.functions.tools import Source, collect
 from seal.envs.isolation import InProcess, Limits, Workers
+from seal.envs.listed import positive
 from seal.errors import ConfigError
 
 
@@ -74,8 +75,7 @@ class Functions(ToolEnvironment):
         deterministic: bool = True,
         max_output: int = 16_000,
     ) -> None:
-        if max_output < 1:
-            raise ConfigError(f"max_output must be at least 1, got {max_output}")
+        positive(max_output=max_output)
         if isolation not in ("process", "none"):
             raise ConfigError(f"isolation is 'process' or 'none', got {isolation!r}")
         source: Source = tools if isinstance(tools, type) else tuple(tools)
