@@ -75,4 +75,6 @@ def variable(name: str) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        server.run("streamable-http", port=int(sys.argv[1]))
     server.run()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from seal.envs.functions import ToolTask, UserTurn
@@ -18,6 +21,7 @@ from seal.types import FaultKind, ToolCall
 pytest.importorskip("mcp")
 
 FAULTY = Stdio(command=[sys.executable, str(Path(__file__).with_name("faulty.py"))])
+FAULTY_HTTP = Http(url="http://127.0.0.1:{port}/mcp", command=[*FAULTY.command, "{port}"])
 TASKS = [
     ToolTask(
         id=f"add-{n}",
@@ -174,15 +178,34 @@ def test_no_directory_stays() -> None:
     opened.close()
 
 
-def test_an_interpreter_with_open_servers_ends() -> None:
+@pytest.mark.parametrize("server", ["FAULTY", "FAULTY_HTTP"])
+def test_an_interpreter_with_open_servers_ends_and_leaves_none(server: str) -> None:
+    sources = str(Path(__file__).parents[2])
     code = (
-        "import sys; sys.path[:0] = %r\n"
-        "from envs.mcp.test_mcp import FAULTY, TASKS\n"
+        f"import sys; sys.path.insert(0, {sources!r})\n"
+        f"from envs.mcp.test_mcp import {server}, TASKS\n"
         "from seal.envs.mcp import Mcp\n"
-        "e = Mcp(FAULTY, TASKS); s = e.open(e.task('add-3')); print(s.user_message())"
-    ) % [str(Path(__file__).parents[2])]
+        f"e = Mcp({server}, TASKS); s = e.open(e.task('add-3')); print(s.user_message())\n"
+        "print(s._actor._server.directory)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "add 3"
+    said, directory = done.stdout.split("\n")[:2]
+    assert said == "add 3"
+    assert not Path(directory).exists()
+    deadline = time.monotonic() + 20
+    while (left := in_directory(directory)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+
+
+def in_directory(directory: str) -> list[int]:
+    """Processes that run there."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd().removesuffix(" (deleted)") == directory:
+                found.append(process.pid)
+    return found
 
 
 @pytest.mark.parametrize(

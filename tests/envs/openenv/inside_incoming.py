@@ -18,6 +18,7 @@ from seal.labels import diagnose
 from seal.models.scripted import ScriptedPolicy
 from seal.rollout import Episode, rollout
 from seal.taxonomy import Label
+from seal.testing import check_env
 from seal.types import FaultKind, ToolCall
 
 TASKS = [ForeignTask(id=c, data=c, split=s) for c, s in zip(CASES, ("train", "train", "validation"), strict=True)]
@@ -50,6 +51,11 @@ def test_a_real_environment_is_played_and_diagnosed(clinic) -> None:
     assert "reward" in trajectories["age"].verdict.detail
     labels = {task: diagnose(t).turns[0].label for task, t in trajectories.items()}
     assert labels == {"dose": Label.PASS, "age": Label.UNDETERMINED, "drug": Label.ARGUMENT_MISMATCH}
+
+
+def test_the_check(clinic) -> None:
+    report = check_env(clinic)
+    assert report.passed, report
 
 
 def test_a_round_of_training(clinic, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("file", "passed"), [("inside_incoming.py", 14), ("inside_outgoing.py", 5)])
+@pytest.mark.parametrize(("file", "passed"), [("inside_incoming.py", 15), ("inside_outgoing.py", 5)])
 def test_with_the_packages_of_openenv(file: str, passed: int) -> None:
     assert beside.run_tests(HERE / file, "openenv").startswith(f"{passed} passed")
 

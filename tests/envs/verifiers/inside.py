@@ -17,6 +17,7 @@ from seal.labels import diagnose
 from seal.models.scripted import ScriptedPolicy
 from seal.rollout import Episode, rollout
 from seal.taxonomy import Label
+from seal.testing import check_env
 from seal.types import FaultKind, Generation, ToolCall
 
 
@@ -91,6 +92,12 @@ def test_episodes_share_no_state(made) -> None:
         assert session.call(ToolCall("order", {"item": "lamp", "count": 2})).raw == "2 lamp ordered"
     one.close()
     other.close()
+
+
+def test_the_check(made) -> None:
+    report = check_env(made)
+    assert report.passed, report
+    assert report["doing nothing fails"].found.startswith("3 tasks")
 
 
 def test_a_round_of_training(made, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from seal.errors import MissingError
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_with_the_packages_of_verifiers() -> None:
-    assert beside.run_tests(Path(__file__).with_name("inside.py"), "verifiers").startswith("7 passed")
+    assert beside.run_tests(Path(__file__).with_name("inside.py"), "verifiers").startswith("8 passed")
 
 
 def test_without_verifiers_the_extra_is_named() -> None:

@@ -106,6 +106,7 @@ class Connection:
         self.directory.mkdir()
         self._log = (Path(self._root.name) / "stderr").open("w+", encoding="utf-8", errors="replace")
         self._process: subprocess.Popen[bytes] | None = None
+        self._killer: weakref.finalize[..., Connection] | None = None
         self._client: Client | None = None
         self._stop: asyncio.Event | None = None
         self._held: asyncio.Task[None] | None = None
@@ -186,6 +187,7 @@ class Connection:
             env=environment(server.env, self.directory, port),
             start_new_session=True,  # its children end with it
         )
+        self._killer = weakref.finalize(self, _kill, self._process, os.getpid())  # at the interpreter's end too
         return port
 
     def tools(self) -> list[Any]:
@@ -262,13 +264,17 @@ class Connection:
 
             with suppress(TimeoutError, RuntimeError):
                 self._loop.run(end(), 3 * GRACE)
-        if self._process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        if self._killer is not None:
+            self._killer()
         self._log.close()
         self._finalizer()
+
+
+def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
+    if owner == os.getpid():
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 async def _either(started: asyncio.Future[None], held: asyncio.Task[None]) -> None:
