@@ -86,17 +86,15 @@ class Answer:
 
 
 class Connection:
-    """One server, started and reached.
+    """One server with a directory of its own; `start` starts and reaches it.
 
     Args:
         server: What is known of it.
         loop: Holds the connection.
-        directory: Of the episode, with a folder `files` for the server.
         starting: Seconds until it must answer.
 
-    Raises:
-        EnvironmentFailure: If it does not start, or does not speak MCP.
-        MissingError: If its program is not installed.
+    Attributes:
+        directory: Where the server runs; removed when the connection is closed.
     """
 
     def __init__(self, server: Stdio | Http, loop: Loop, *, starting: float) -> None:
@@ -115,7 +113,12 @@ class Connection:
         self._finalizer = weakref.finalize(self, self._root.cleanup)
 
     def start(self) -> None:
-        """Start the server and shake hands."""
+        """Start the server and shake hands.
+
+        Raises:
+            EnvironmentFailure: If it does not start, or does not speak MCP.
+            MissingError: If its program is not installed.
+        """
         try:
             self._loop.run(self._begin(self._server), self._starting)
         except TimeoutError:
