@@ -35,7 +35,10 @@ def words(tmp_path_factory) -> None:
     corpus.mkdir(parents=True)
     for name in ("en", "en-basic"):
         (corpus / name).write_text("lamp\nmoon\nstar\n")
-    os.environ["NLTK_DATA"] = str(corpus.parents[1])
+    os.environ["NLTK_DATA"] = str(corpus.parents[1])  # for workers
+    import nltk
+
+    nltk.data.path.insert(0, str(corpus.parents[1]))  # here it may have been imported already
 
 
 def play(environment: Verifiers, plans: dict[str, tuple[tuple[ToolCall, ...], ...]]) -> dict[str, Any]:
