@@ -17,6 +17,10 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent
 
 
+_THEIRS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::SyntaxWarning")
+"""Warnings of other people's sources, which are compiled here for the first time."""
+
+
 def site(name: str) -> Path:
     """The folder of a lock; skips the test where it was not installed, and never in continuous integration."""
     path = Path(os.environ.get("SEAL_BESIDE", Path(sys.prefix) / "beside")) / name
@@ -32,7 +36,7 @@ def run_tests(file: Path, name: str) -> str:
     """Run a file of tests with the packages of a lock; returns pytest's last line."""
     sources = [str(path) for path in (site(name), TESTS, *filter(None, os.environ.get("PYTHONPATH", "").split(":")))]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *_THEIRS, str(file)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sources)},
         cwd=TESTS.parent,
         capture_output=True,
