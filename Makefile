@@ -3,6 +3,7 @@
 # make test-vllm  the tests that need vLLM, in that environment
 # make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
+# make beside   packages of other ecosystems that some tests play, each set in a folder of its own
 # make lint     ruff, mypy, import contracts
 # make bench-vllm our decoding, transformers' and vLLM's, side by side, in that environment
 # make parity   our BFCL against the official checker: make parity N=20000 SEED=7
@@ -97,7 +98,17 @@ demo: setup
 	  $(BIN)/seal train --run $(DEMO); \
 	fi
 
-test: data
+# They conflict with our packages or with one another, so nothing of them is on the path outside those tests.
+BESIDE := $(patsubst tests/beside/%.lock,$(VENV)/beside/%/.ready,$(wildcard tests/beside/*.lock))
+
+beside: $(BESIDE)
+
+$(VENV)/beside/%/.ready: tests/beside/%.lock $(READY)
+	@rm -rf $(@D)
+	$(BIN)/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --target $(@D) --requirement $<
+	@touch $@
+
+test: data beside
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 
 lint: setup

@@ -1,6 +1,6 @@
 """The multi-turn loop: environments and policies meet here, and evidence is recorded once (section 3.1, eq 13).
 
-An episode is a small state machine (`_Run`) that is fed one generation at a time. Two drivers feed it: *lockstep* for a
+An episode is a small state machine (`Run`) that is fed one generation at a time. Two drivers feed it: *lockstep* for a
 local model, which wants every open conversation in one batch, and *threads* for a server, which wants many requests
 in flight. Both give the same trajectories for the same generations.
 
@@ -117,8 +117,14 @@ class Episode:
     seed: tuple[int, ...] = ()
 
 
-class _Run:
-    """The state machine of one episode. `done` once `trajectory()` may be asked."""
+class Run:
+    """The state machine of one episode, for who drives it from outside. `done` once `trajectory()` may be asked.
+
+    Args:
+        environment: Where.
+        episode: What is played.
+        policy_name: For traces.
+    """
 
     def __init__(self, environment: Environment, episode: Episode, policy_name: str) -> None:
         self.episode = episode
@@ -153,6 +159,11 @@ class _Run:
         if self._session is not None:
             session, self._session = self._session, None
             session.close()
+
+    def abandon(self) -> None:
+        """End an episode that nobody goes on with."""
+        if not self.done:
+            self.fail(Failure(Blame.INFRASTRUCTURE, "Abandoned", "the episode was not played to its end"))
 
     def trajectory(self) -> Trajectory:
         """The finished record."""
@@ -308,7 +319,7 @@ def rollout(
     """
     if policy.concurrency > 1:
         return _in_threads(environment, episodes, policy, on_trajectory)
-    runs = [_Run(environment, episode, policy.name) for episode in episodes]
+    runs = [Run(environment, episode, policy.name) for episode in episodes]
     told = [False] * len(runs)
     while True:
         if on_trajectory is not None:
@@ -333,7 +344,7 @@ def rollout(
 
 
 def _play(environment: Environment, episode: Episode, policy: Policy) -> Trajectory:
-    run = _Run(environment, episode, policy.name)
+    run = Run(environment, episode, policy.name)
     while not run.done:
         try:
             (generation,) = policy.generate([run.conversation])

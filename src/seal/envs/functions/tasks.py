@@ -5,21 +5,16 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from seal.envs.functions.toolbox import Verify
+from seal.envs.listed import listed
 from seal.envs.users import User
 from seal.errors import ConfigError, DataError, MissingError
 from seal.types import ToolCall
-
-SPLITS = ("train", "validation", "held-out")
-"""Splits that a task may name; tasks that name none are dealt."""
-
-_SHARES = (0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +169,8 @@ def checked(tasks: Iterable[ToolTask], tools: Sequence[str], *, verified: bool) 
     Raises:
         ConfigError: If there is none, an id comes twice, a tool does not exist, or nothing says what is right.
     """
-    found: dict[str, ToolTask] = {}
-    for task in tasks:
-        if task.id in found:
-            raise ConfigError(f"two tasks are called {task.id!r}")
-        if task.split not in ("", *SPLITS):
-            raise ConfigError(f"task {task.id!r}: split {task.split!r} is none of {', '.join(SPLITS)}")
+    found = listed(tasks)
+    for task in found.values():
         if not task.turns and task.user is None:
             raise ConfigError(f"task {task.id!r} has no turn and no user")
         if task.reference is None and task.verify is None and not verified:
@@ -192,21 +183,4 @@ def checked(tasks: Iterable[ToolTask], tools: Sequence[str], *, verified: bool) 
                     near = difflib.get_close_matches(name, tools, n=1)
                     hint = f"; did you mean {near[0]!r}?" if near else f"; tools: {', '.join(tools)}"
                     raise ConfigError(f"task {task.id!r}, turn {number}: there is no tool {name!r}{hint}")
-        found[task.id] = replace(task, group=task.group or task.id)
-    if not found:
-        raise ConfigError("an environment needs at least one task")
-    return {
-        key: replace(task, split=task.split or dealt)
-        for (key, task), dealt in zip(found.items(), _deal(found), strict=True)
-    }
-
-
-def _deal(tasks: Mapping[str, ToolTask]) -> list[str]:
-    """A split for every task that names none: whole groups, by a hash of their name, 60, 20 and 20 per cent."""
-    open_groups = {task.group for task in tasks.values() if not task.split}
-    order = sorted(open_groups, key=lambda group: sha256(group.encode()).hexdigest())
-    split = {
-        group: next(name for name, share in zip(SPLITS, _SHARES, strict=True) if place < max(1, share * len(order)))
-        for place, group in enumerate(order)
-    }
-    return [split.get(task.group, "") for task in tasks.values()]
+    return found

@@ -21,6 +21,19 @@ Verify = Callable[[Any, Transcript], "bool | str | None"]
 """Decides an episode by state and transcript: True; False, or a text that says what is wrong; None: nobody can say."""
 
 
+def judged(said: object) -> bool | str | None:
+    """What a verifier returned, if it is one of its answers.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if said is None or isinstance(said, bool | str):
+        return said
+    if said in (0, 1):
+        return bool(said)
+    raise TypeError(f"a verifier returns True, False, a text that says what is wrong, or None; got {said!r}")
+
+
 @dataclass(frozen=True)
 class Making:
     """Makes toolboxes; this is what a worker is handed.
@@ -108,12 +121,7 @@ class Toolbox:
     def verify(self, task: str, transcript: Transcript) -> Any:
         """What the verifier of a task says."""
         verify = self._making.verifiers.get(task) or self._making.verifiers[""]
-        said = self._finished(verify(self.snapshot(), transcript))
-        if said is None or isinstance(said, bool | str):
-            return said
-        if said in (0, 1):
-            return bool(said)
-        raise TypeError(f"a verifier returns True, False, a text that says what is wrong, or None; got {said!r}")
+        return judged(self._finished(verify(self.snapshot(), transcript)))
 
     def close(self) -> None:
         """Let the object close what it opened, if it has a method `close()`."""
