@@ -29,8 +29,8 @@ EXTRAS = ("bfcl", "trl", "openai", "mcp", "arena", "dev")
 WITHOUT_HASHES = frozenset({"torch"})
 """Its wheel differs by machine (CPU, CUDA, the platform's own), and comes from where pip is configured to look."""
 HEADER = """\
-# Exact versions of everything that `make setup` installs, besides seal itself: the extras bfcl, trl, openai, mcp, arena and
-# dev on Linux and macOS, Python 3.11 to 3.13. Complete, so that nothing is resolved and nothing
+# Exact versions of everything that `make setup` installs, besides seal itself: the extras bfcl, trl, openai, mcp, arena
+# and dev on Linux and macOS, Python 3.11 to 3.13. Complete, so that nothing is resolved and nothing
 # brings another torch; with the SHA-256 of every wheel, so that nothing else is installed. torch has none: which wheel
 # it is depends on the machine. Made by `scripts/check_lock.py --write` from what is installed: see CONTRIBUTING.md.
 """
