@@ -186,13 +186,14 @@ def test_a_file_that_is_no_trace_is_not_cut(seal: Seal, tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "no newline at the end"
 
 
-@pytest.mark.parametrize("name", ["/dev/null", "pipe"])
-def test_what_is_no_regular_file_is_refused(seal: Seal, tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    outcome = seal("eval", "--env", "counter", "--split", "train", "--model", "scripted:reference", "--out", name)
-    assert outcome.code == 2
-    assert "no regular file" in outcome.err
+def test_a_device_is_written_through_and_gets_no_settings_beside_it(seal: Seal) -> None:
+    before = Path("/dev/null").stat()
+    outcome = seal(
+        "eval", "--env", "counter", "--split", "train", "--model", "scripted:reference", "--out", "/dev/null"
+    )
+    assert outcome.code == 0, outcome.err
     assert not Path("/dev/null.settings.json").exists()
+    assert (Path("/dev/null").stat().st_ino, Path("/dev/null").stat().st_mode) == (before.st_ino, before.st_mode)
 
 
 def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
