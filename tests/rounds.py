@@ -23,8 +23,9 @@ class Choosing:
 
     def __init__(self, name: str, choices: Choices) -> None:
         self.name, self._choices = name, tuple(choices)
+        self.marks: tuple[str, ...] = ()
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Sequence[ToolSpec] = ()) -> Parsed:
         chosen = self._choices[ord(text[0]) % len(self._choices)] if text else ""
         return Parsed(chosen, ()) if isinstance(chosen, str) else Parsed(text, tuple(chosen))
 

@@ -101,6 +101,7 @@ TURN_VERDICTS = st.builds(
     st.booleans(),
     NAMES,
     NAMES,
+    COUNTS,
     TEXT,
 )
 VERDICTS = st.builds(Verdict, maybe(REALS), maybe(TEXT), TEXT)
