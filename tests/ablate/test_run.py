@@ -198,7 +198,7 @@ def test_a_killed_command_goes_on_and_ends_with_real_results(
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         # Whoever runs the tests in the background may have them ignore Ctrl-C, and a child inherits that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 -- no threads here
     )
     deadline = time.monotonic() + 240
     while not (out / "cells" / "off" / "seed-1" / "job.json").is_file():

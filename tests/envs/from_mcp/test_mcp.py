@@ -183,7 +183,7 @@ def test_an_interpreter_with_open_servers_ends_and_leaves_none(server: str) -> N
     sources = str(Path(__file__).parents[2])
     code = (
         f"import sys; sys.path.insert(0, {sources!r})\n"
-        f"from envs.mcp.test_mcp import {server}, TASKS\n"
+        f"from envs.from_mcp.test_mcp import {server}, TASKS\n"
         "from seal.envs.mcp import Mcp\n"
         f"e = Mcp({server}, TASKS); s = e.open(e.task('add-3')); print(s.user_message())\n"
         "print(s._actor._server.directory)"

@@ -9,7 +9,7 @@ import pytest
 from openenv.core.env_server.mcp_types import Tool, ToolError, ToolErrorType
 from openenv.core.harness.rollout import ResourceSession, ResourceSessionFactory, ToolResult, VerifyResult
 
-from envs.openenv.clinic import CASES, Clinic, right
+from envs.from_openenv.clinic import CASES, Clinic, right
 from rounds import train_a_round
 from seal.envs.foreign import ForeignTask
 from seal.envs.openenv import OpenEnv

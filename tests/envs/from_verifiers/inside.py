@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envs.verifiers import shop
+from envs.from_verifiers import shop
 from rounds import train_a_round
 from seal.envs.users import ScriptedUser
 from seal.envs.verifiers import Verifiers
