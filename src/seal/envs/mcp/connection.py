@@ -145,7 +145,7 @@ class Connection:
             self._held = asyncio.create_task(self._hold(url, started))
             try:
                 return await _either(started, self._held)
-            except Exception:
+            except Exception:  # whatever the SDK raises while the server is not listening yet; the start has a deadline
                 if self._process is None or self._process.poll() is not None:
                     raise
                 started = asyncio.get_running_loop().create_future()
