@@ -85,7 +85,8 @@ def test_the_page_asks_nobody_for_anything(content: bytes) -> None:
 
 
 def test_the_script_sets_text_only() -> None:
-    source = (Path(__file__).parents[2] / "src/seal/logs/page.html").read_text()
+    places = ("logs/page.html", "report/page.html", "page/parts.js")
+    source = "".join((Path(__file__).parents[2] / "src/seal" / place).read_text() for place in places)
     for risky in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
         assert risky not in source
 
@@ -139,6 +140,10 @@ def test_filters_work_in_a_browser(content: bytes, tmp_path: Path) -> None:
       const shown = () => [...document.querySelectorAll("#list button")].map((b) => b.item.id);
       const pick = (id, value) => { const s = document.getElementById(id); s.value = value; s.dispatchEvent(new Event("change")); };
       const out = { title: document.title, all: shown().length };
+      const name = () => document.querySelector("#transcript h3").textContent;
+      const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+      const second = shown()[1]; press("j"); out.next = name() === second; press("k"); out.back = name() === shown()[0];
+      const theme = () => document.documentElement.dataset.theme; const was = theme(); press("t"); out.flipped = theme() !== was;
       pick("filter-label", "recovery_failure"); out.failing = shown();
       pick("filter-outcome", "success"); out.none = shown().length;
       out.nothing = document.getElementById("transcript").textContent;
@@ -164,6 +169,7 @@ def test_filters_work_in_a_browser(content: bytes, tmp_path: Path) -> None:
     out = orjson.loads(html.unescape(match[1]))
     assert out["title"] == "seal diagnose"
     assert out["images"] == 0
+    assert (out["next"], out["back"], out["flipped"]) == (True, True, True)
     assert out["all"] == 21  # 60 transcripts leave 10 for each label: 1 evil, 10 of 12 failing, 10 of 12 fine
     assert len(out["failing"]) == 10
     assert all(name.startswith("find-") for name in out["failing"])

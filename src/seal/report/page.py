@@ -1,29 +1,20 @@
-"""The page: everything in one file, nothing asked of any server.
-
-Texts reach the document as text only: Python escapes what it writes, and the script puts transcripts in as text nodes.
-The data block is JSON in which `<`, `>` and `&` are escaped.
-"""
+"""The page of a run, an evaluation or a design (`seal.page`); Python escapes every text that it writes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from seal.errors import ConfigError
+from seal.page import assemble
 from seal.report import charts, sections
 from seal.report.browser import browse
 from seal.report.read import Compared, Run, read, trajectories
 from seal.report.sections import Overview, Section
 from seal.trace import write_atomic
-
-_ESCAPES = ((b"&", b"\\u0026"), (b"<", b"\\u003c"), (b">", b"\\u003e"), (b"\xe2\x80\xa8", b"\\u2028"),
-            (b"\xe2\x80\xa9", b"\\u2029"))  # fmt: skip
 
 
 def write_report(path: Path, out: Path, *, figures: Path | None = None) -> dict[str, Any]:
@@ -77,21 +68,17 @@ def _figure(section: Section, folder: Path | None) -> str:
 
 
 def _page(overview: Overview, browser: dict[str, Any] | None) -> bytes:
-    template = files("seal.report").joinpath("page.html").read_text(encoding="utf-8")
-    data = orjson.dumps(browser)
-    for plain, escaped in _ESCAPES:
-        data = data.replace(plain, escaped)
-    parts = {
-        "TITLE": escape(overview.title),
-        "FACTS": escape(overview.facts),
-        "NUMBERS": "".join(
+    return assemble(
+        files("seal.report").joinpath("page.html").read_text(encoding="utf-8"),
+        browser,
+        TITLE=escape(overview.title),
+        FACTS=escape(overview.facts),
+        NUMBERS="".join(
             f'<div><b>{escape(value)}</b><span class="dim small">{escape(name)}</span></div>'
             for name, value in overview.numbers
         ),
-        "SECTIONS": "".join(map(_section, overview.sections)),
-        "DATA": data.decode("utf-8"),
-    }
-    return re.sub("__([A-Z]+)__", lambda found: parts[found[1]], template).encode("utf-8")
+        SECTIONS="".join(map(_section, overview.sections)),
+    )
 
 
 def _section(section: Section) -> str:
