@@ -52,7 +52,8 @@ FAKE = textwrap.dedent(
     if job["train"]:
         (place / "run").mkdir()
         line = {"round": 0, "rollouts": 64, "tokens": {"prompt": 900, "sampled": 100},
-                "validation": {"success": 0.5}, "interface": {"shown": []}, "reliance": None}
+                "validation": {"success": 0.5}, "reliance": None,
+                "interface": {"active": ["err.format"], "shown": [], "exposure": float(place.parent.name == "on")}}
         (place / "run" / "rounds.jsonl").write_text(json.dumps(line) + "\\n")
         (place / "run" / "summary.json").write_text(json.dumps(
             {"validation": {"before": {"success": 0.25}}, "best": {"round": 0}}))
@@ -120,6 +121,7 @@ def test_results_are_those_of_the_runs(tmp_path: Path) -> None:
         "cpu_seconds": 10.0,
     }
     assert cells["on"]["validation_at_equal_cost"] == 0.5
+    assert (cells["off"]["rounds_dealt"], cells["on"]["rounds_dealt"]) == ([0, 0], [1, 1])
     (effect,) = results["effects"]
     assert (effect["name"], effect["estimate"], effect["low"], effect["high"], effect["seeds"]) == (
         "interface=on",

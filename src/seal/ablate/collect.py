@@ -42,6 +42,11 @@ class _Run:
         return points + [[r["round"] + 1.0, r["validation"]["success"]] for r in self.rounds if r["validation"]]
 
     @property
+    def dealt(self) -> int:
+        """Rounds in which some rollouts were dealt the interface, be it a silent one."""
+        return sum(bool(r["interface"]["active"]) and r["interface"]["exposure"] > 0 for r in self.rounds)
+
+    @property
     def cost(self) -> dict[str, float]:
         """Of training, without the held-out test; CPU seconds include it."""
         return {
@@ -150,6 +155,7 @@ def _cell(
     }
     cell["cost"] = {key: fmean(run.cost[key] for run in found) for key in found[0].cost}
     cell["validation_at_equal_cost"] = at_cost
+    cell["rounds_dealt"] = [run.dealt for run in found]
     cell["labels"] = _labels(found)
     cell["runs"] = [
         {

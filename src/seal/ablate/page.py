@@ -87,13 +87,16 @@ def text(results: Results, *, drawn: bool) -> str:
         "## Cost of a run",
         "",
         "Tokens are those of training rollouts: sampled, and read or sampled by the model in rollouts. CPU seconds "
-        "include validation and the held-out test. The last column is validation success when a cell has sampled as "
-        "many tokens as the cheapest one does in all.",
+        "include validation and the held-out test. Rounds dealt: those in which some rollouts were dealt the interface, "
+        "a silent one too, from the fewest to the most of a run. The last column is validation success when a cell has "
+        "sampled as many tokens as the cheapest one does in all.",
         "",
-        "| cell | rollouts | sampled tokens | tokens through the model | CPU seconds | validation at equal cost, % |",
-        "|---|---|---|---|---|---|",
+        "| cell | rounds dealt | rollouts | sampled tokens | tokens through the model | CPU seconds "
+        "| validation at equal cost, % |",
+        "|---|---|---|---|---|---|---|",
         *(
-            f"| `{cell['name']}` | {cell['cost']['rollouts']:,.0f} | {cell['cost']['sampled_tokens']:,.0f} | "
+            f"| `{cell['name']}` | {min(cell['rounds_dealt'])} to {max(cell['rounds_dealt'])} "
+            f"| {cell['cost']['rollouts']:,.0f} | {cell['cost']['sampled_tokens']:,.0f} | "
             f"{cell['cost']['model_tokens']:,.0f} | {cell['cost']['cpu_seconds']:,.0f} | "
             f"{percent(cell['validation_at_equal_cost'], unit='')} |"
             for cell in cells
