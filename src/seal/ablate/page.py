@@ -88,8 +88,8 @@ def text(results: Results, *, drawn: bool) -> str:
         "",
         "Tokens are those of training rollouts: sampled, and read or sampled by the model in rollouts. CPU seconds "
         "include validation and the held-out test. Rounds dealt: those in which some rollouts were dealt the "
-        "interface, a silent one too, from the fewest to the most of a run. The last column is validation success when a cell has "
-        "sampled as many tokens as the cheapest one does in all.",
+        "interface, a silent one too, from the fewest to the most of a run. The last column is validation success "
+        "when a cell has sampled as many tokens as the cheapest one does in all.",
         "",
         "| cell | rounds dealt | rollouts | sampled tokens | tokens through the model | CPU seconds "
         "| validation at equal cost, % |",
