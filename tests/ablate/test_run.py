@@ -189,6 +189,28 @@ on = {}
 """
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc")
+def test_no_worker_outlives_a_killed_command(tmp_path: Path) -> None:
+    file, out = tmp_path / "tiny.toml", tmp_path / "out"
+    file.write_text(TINY.replace("held_out_tasks = 6", "held_out_tasks = 400").replace("samples = 1", "samples = 50"))
+    process = subprocess.Popen([sys.executable, "-m", "seal", "ablate", str(file), "--out", str(out)])
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 120
+    # A worker that has only begun to load is not yet bound to its parent's life; one that loads torch is.
+    while not (found := children.read_text().split()) or "torch" not in Path(f"/proc/{found[0]}/maps").read_text():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    while Path(f"/proc/{found[0]}").exists():
+        assert not (out / "start" / "all" / "measured.json").exists(), "the worker went on to its end"
+        if time.monotonic() > deadline:
+            os.kill(int(found[0]), signal.SIGKILL)
+            pytest.fail("the worker lives on")
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_a_killed_command_goes_on_and_ends_with_real_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from seal.envs.isolation.limits import die_with_parent
 from seal.errors import SealError
 from seal.trace import read_json, write_json
 
@@ -94,7 +95,8 @@ def _cpu_seconds() -> float:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one job."""
+    """Run one job, for as long as whoever asked for it lives: it resumes when it is asked for again."""
+    die_with_parent()
     try:
         work(Job(**read_json(Path(arguments[0]))))
     except SealError as error:  # the last line of the log is what the user is shown
