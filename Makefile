@@ -11,7 +11,7 @@
 # make bench    measure, into benchmarks/results.json
 # make pocket   train the pocket model from nothing, into OUT=runs/pocket
 # make table    measure the pocket model by preset and cue, into docs/pocket.md
-# make learning train the workshop's recipes over seeds, into docs/learning.md
+# make findings the final comparison, plain GRPO against each part of the method over 16 seeds, into docs/findings
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,6 +33,7 @@ N ?= 20000
 SEED ?= 7
 DEMO ?= runs/demo
 OUT ?= runs/pocket
+FACTORIAL ?= runs/factorial
 
 # Many small matrices: more threads than this only get in each other's way, and results repeat bit for bit.
 export OMP_NUM_THREADS ?= 1
@@ -40,7 +41,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-vllm test-vllm bench-vllm whole data demo test lint format parity parsers bench pocket table learning docs
+.PHONY: help setup setup-vllm test-vllm bench-vllm whole data demo test lint format parity parsers bench pocket table findings docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -168,8 +169,10 @@ pocket: setup
 table: setup
 	@$(BIN)/python scripts/pocket_table.py
 
-learning: setup
-	@$(BIN)/python scripts/learning_curves.py
+findings: setup
+	@$(BIN)/seal ablate designs/factorial.toml --out $(FACTORIAL) --jobs $(WORKERS)
+	@mkdir -p docs/findings/factorial
+	@cp $(FACTORIAL)/report.md $(FACTORIAL)/results.json $(FACTORIAL)/curves.svg docs/findings/factorial/
 
 docs: setup
 	$(BIN)/python scripts/make_config_docs.py

@@ -117,6 +117,7 @@ def test_what_is_written_about_the_model_is_about_these_weights() -> None:
     weights = hashlib.sha256((path() / "model.safetensors").read_bytes()).hexdigest()
     assert weights in (Path(path()) / "README.md").read_text()
     docs = Path(__file__).resolve().parents[2] / "docs"
-    for page in ("pocket.md", "learning.md"):
+    for page in ("pocket.md", "findings/factorial/report.md"):
         assert f"`{weights[:16]}`" in (docs / page).read_text(), page
-    assert json.loads((docs / "learning" / "results.json").read_text())["start"]["weights_sha256"] == weights
+    results = json.loads((docs / "findings" / "factorial" / "results.json").read_text())
+    assert results["start"]["all"]["weights_sha256"] == weights
