@@ -76,10 +76,10 @@ def train(
     if config.evaluation.every:
         validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
     from seal.engines.trl.build import processes, quiet  # noqa: PLC0415 -- loads torch and transformers
-    from seal.engines.trl.sampling import check_sampler  # noqa: PLC0415
+    from seal.engines.trl.sharding import check_launch  # noqa: PLC0415
 
     process = processes(config)
-    check_sampler(config, process.num_processes)
+    check_launch(config, process.num_processes)
     test = None
     if config.evaluation.held_out:
         test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
@@ -322,8 +322,9 @@ class _Run:
         if best is not None and last["success"] <= best["success"]:
             return
         self.measured.best, self.measured.best_round = last, index
+        write = self.model.exporter()
         if self.main:
-            self.directory.store.keep_best(index, self.model.export)
+            self.directory.store.keep_best(index, write)
 
     def _traced(self, played: Round) -> list[Traced]:
         return [
@@ -337,9 +338,11 @@ class _Run:
         measured, store = self.measured, self.directory.store
         best = store.best
         started = perf_counter()
+        if measured.best_round is None:  # nothing was validated: the last weights are all there is
+            write = self.model.exporter()
+            if self.main:
+                store.keep_best(None, write)
         if self.main:
-            if measured.best_round is None:  # nothing was validated: the last weights are all there is
-                store.keep_best(None, self.model.export)
             store.prove_best(measured.best_round)
         self.accelerator.wait_for_everyone()
         held_out = None

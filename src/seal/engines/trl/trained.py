@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
+from seal.engines.trl.sharding import gathered, whole_weights
 from seal.engines.trl.start import weights_dtype
 from seal.loop import Round
 from seal.task import Policy
@@ -61,20 +62,31 @@ class TrainedModel:
         return model
 
     @contextmanager
+    def _whole(self) -> Iterator[PreTrainedModel]:
+        """The model, all of its weights on this process; every process takes part."""
+        model = self._model
+        with gathered(model):
+            yield model
+
+    @contextmanager
     def policy(self, temperature: float) -> Iterator[Policy]:
         """The current weights as a policy."""
-        with self.accelerator.autocast(), self._sampler.policy(self._model, temperature=temperature) as policy:
+        with (
+            self._whole() as model,
+            self.accelerator.autocast(),
+            self._sampler.policy(model, temperature=temperature) as policy,
+        ):
             yield policy
 
     def reliance(self, played: Round) -> list[list[float] | None]:
         """How much each rollout leans on its cues, by turn; None where that is not measured."""
-        if not self._config.output.reliance or not any(played.cued):
+        if not self._config.output.reliance:
             return [None] * len(played.trajectories)
         from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
 
-        with self.accelerator.autocast():
+        with self._whole() as model, self.accelerator.autocast():
             return reliance_by_turn(
-                self._model,
+                model,
                 played,
                 temperature=self._config.rollout.temperature,
                 micro_batch_tokens=self._micro_batch_tokens,
@@ -90,11 +102,13 @@ class TrainedModel:
             record = self._sampler.record(self._model, played, micro_batch_tokens=self._micro_batch_tokens)
         return record, self._sampler.seconds
 
-    def export(self, target: Path) -> None:
-        """Write model and tokenizer to a directory."""
+    def exporter(self) -> Callable[[Path], None]:
+        """Put the weights together, which takes every process; one of them then writes model and tokenizer."""
         from seal.engines.trl.export import export  # noqa: PLC0415 -- loads torch
 
-        export(self._model, self._tokenizer, self._lineage, target)
+        assert self._trainer is not None
+        whole = whole_weights(self.accelerator, self._trainer.model) if self.accelerator.is_fsdp2 else None
+        return lambda target: export(self._model, self._tokenizer, self._lineage, target, whole)
 
     def become(self, export: Path) -> None:
         """Hold from now on what an export of this run holds; the run is over and trains no more.
