@@ -134,13 +134,3 @@ def test_what_the_sampler_cannot_do_is_refused_by_name(overrides: list[str], sai
 def test_what_the_sampler_can_do_is_not() -> None:
     config = load_config(None, ["rollout.sampler=vllm", "update.importance_cap=2.0", "lora.enabled=true"])
     assert config.update.importance_cap == 2.0
-
-
-def test_vllm_samples_in_one_process() -> None:
-    from seal.engines.trl.sampling import check_sampler
-
-    config = load_config(None, ["rollout.sampler=vllm"])
-    check_sampler(config, 1)
-    check_sampler(load_config(None), 2)
-    with pytest.raises(ConfigError, match=r"rollout\.sampler = .vllm. samples in one process, and this run has 2"):
-        check_sampler(config, 2)
