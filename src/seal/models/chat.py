@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from seal.errors import ConfigError
 from seal.models.rendering import SENTINEL, Rendering
-from seal.models.standin import UNKNOWN, Calls, End, end_of_content, result_object, taken_calls
+from seal.models.standin import UNKNOWN, End, end_of_content, result_object, taken_calls
 from seal.parse import THOUGHTS, Dialect, detect, dialect
 from seal.task import Conversation, Message
 from seal.types import Generation, StepTokens, StopReason, ToolCall, ToolSpec
@@ -345,7 +345,9 @@ class ChatFormat:
 
     def _opened(self, context: Sequence[int]) -> str:
         """The opening of a thought with which a context ends; empty if it ends with none."""
-        tail = self._tokenizer.decode(context[-_TAIL:], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        tail = self._tokenizer.decode(
+            list(context[-_TAIL:]), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
         assert isinstance(tail, str)
         for opening, closing in THOUGHTS:
             rest = tail.rpartition(opening)

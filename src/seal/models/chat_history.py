@@ -2,8 +2,8 @@
 
 A policy in training reads its own samples as they were sampled. A server that is given the conversation as messages
 renders all of it again for each answer, and templates rewrite what the model said: they drop thoughts, trim, end it
-otherwise. None of that changes what is trained, but it is another context than the one that was trained in, so each kind
-is named, with what was sampled and what a fresh rendering makes of it.
+otherwise. None of that changes what is trained, but it is another context than the one that was trained in, so each
+kind is named, with what was sampled and what a fresh rendering makes of it.
 """
 
 from __future__ import annotations
@@ -66,22 +66,23 @@ def sample(
     chat: ChatFormat,
     before: Sequence[dict[str, Any]],
     tools: Sequence[ToolSpec],
+    said: Said,
+    *,
     prompt: str,
     rendered: str,
-    said: Said,
 ) -> Sample:
     """The sample that a template itself shows for a message: what it renders behind the generation prompt.
 
-    Thoughts are part of it where the template has a place for them. Where it renders no message as one that goes on from
-    its own generation prompt (it drops the thought that the prompt opens), the sample is written in the usual way.
+    Thoughts are part of it where the template has a place for them. Where it renders no message as one that goes on
+    from its own generation prompt (it drops the thought that the prompt opens), the sample is written in the usual way.
 
     Args:
         chat: The format.
         before: The messages before, as templates take them.
         tools: As the template offers them.
+        said: What is said.
         prompt: The generation prompt.
         rendered: The messages before with the generation prompt.
-        said: What is said.
     """
     calls = [call_object(c.name, c.arguments, i, as_text=chat.text_arguments) for i, c in enumerate(said.calls)]
     content = said.content
@@ -90,19 +91,19 @@ def sample(
         message["tool_calls"] = calls
     elif calls:
         message["content"] = content = f"{content}{chat.dialect.render(said.calls)}"
-    thinks = {key: THOUGHT for key in ("reasoning_content", "reasoning", "thinking")}
+    thinks = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), THOUGHT)
     end = chat.ends[bool(said.calls) and chat.takes_calls].sampled
     inline = f"<think>\n{THOUGHT}\n</think>\n\n{content}"
     alone = chat.rendering.render([_USER])
     stems: list[tuple[Sequence[dict[str, Any]], str]] = [(before, rendered)]
     if alone == chat.rendering.render([_USER], prompt=False) + prompt:
         stems.append(([_USER], alone))
-    for form, thought in (({**message, **thinks}, True), ({**message, "content": inline}, True), (message, False)):
+    for form, thinking in (({**message, **thinks}, True), ({**message, "content": inline}, True), (message, False)):
         # Where the history changes with this very message (gpt-oss), the message is looked at alone.
         for stem, start in stems:
             whole = chat.rendering.tries([*stem, form], tools if stem is before else (), prompt=False)
             added = whole[len(start) :]
-            if whole.startswith(start) and (not thought or THOUGHT in added):
+            if whole.startswith(start) and (not thinking or THOUGHT in added):
                 text, found, _ = added.rpartition(end)
                 return Sample(prompt, text if found else added, end, form)
     opened = next((tags for tags in THOUGHTS if tags[0] in prompt and tags[1] not in prompt), None)

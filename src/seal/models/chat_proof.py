@@ -126,13 +126,9 @@ class _Found:
 def _proved(chat: ChatFormat) -> _Found:
     found = _Found()
     for probe in _probes():
-        # A template that holds one call a message, as Llama 3.1's, has no form for several.
-        if (
-            chat.takes_calls
-            and not chat.many_calls
-            and any(isinstance(t, Said) and len(t.calls) > 1 for t in probe.turns)
-        ):
-            continue
+        most = max(len(turn.calls) for turn in probe.turns if isinstance(turn, Said))
+        if most > 1 and chat.takes_calls and not chat.many_calls:
+            continue  # the template has no form for several calls of one message, as Llama 3.1's and gpt-oss's
         _Walk(chat, probe, found).through()
     if "\n Yes. \n" not in _earlier(chat, "\n Yes. \n"):
         found.add(["a fresh rendering trims assistant messages; the context keeps them as sampled"])
@@ -172,8 +168,7 @@ class _Walk:
         return sum(message.role == "user" for message in self.messages)
 
     def _say(self, said: Said, full: str) -> None:
-        prompt = self.prompt
-        made = sample(self.chat, self.templates, self.tools, prompt, full, said)
+        made = sample(self.chat, self.templates, self.tools, said, prompt=self.prompt, rendered=full)
         self.samples.append((made, self._users))
         self.templates.append(made.message)
         self.messages.append(Message("assistant", "", "", generation=Generation(said.content, calls=said.calls)))
@@ -210,22 +205,24 @@ class _Walk:
         """Find the cores in a full rendering, and look at what it makes of the samples between them."""
         chat, name, position = self.chat, self.probe.name, 0
         for i, core in enumerate(self.cores):
-            at = full.find(core, position) if i else (0 if full.startswith(core) else -1)
-            if i and at < 0 and (said := _without_end(chat, core)):
-                # DeepSeek V3 drops the end of a section of results once a further call follows: marks, and no text.
-                at = full.find(said, position)
-                lost, core = chat.unmask(core.removeprefix(said)), said
-                if at >= 0:
-                    self.found.add(
-                        [f"a fresh rendering drops {lost!r} from behind earlier results; the context keeps it"]
-                    )
+            said, at = core, full.find(core, position) if i else (0 if full.startswith(core) else -1)
+            if i and at < 0:
+                # DeepSeek V3 drops the end of a section of results once a further call follows: a mark, and no text.
+                said = _without_end(chat, core)
+                at = full.find(said, position) if said else -1
+                if at >= 0 and chat.rendering.special.match(full[at + len(said) :].lstrip()):
+                    lost = chat.unmask(core.removeprefix(said))
+                    kind = f"a fresh rendering drops {lost!r} from behind earlier results; the context keeps it"
+                    self.found.add([kind])
+                else:
+                    at = -1
             if at < 0:
                 at = position + _agreement(full[position:], core)
                 _refuse(name, "text", chat.unmask(full[:at] + core), chat.unmask(full))
             if i:
                 made, users = self.samples[i - 1]
                 self.found.add(rewriting(chat, made, full[position:at], earlier=users < self._users))
-            position = at + len(core)
+            position = at + len(said)
         if full[position:] != self.prompt:
             _refuse(name, "text", chat.unmask(full[:position] + self.prompt), chat.unmask(full))
 

@@ -119,13 +119,13 @@ def taken_calls(rendering: Rendering, content: End) -> Calls | None:
         said = Calls(End("", "", "", shared=False), as_text, many=True)
         alone = rendering.tries([_USER, said.message(["probe"])], prompt=False).split(SENTINEL)
         after = rendering.tries([_USER, said.message(["probe"]), result]).split(SENTINEL)
-        if len(alone) != 2 or len(after) != 2 or _RESULT not in after[1]:  # noqa: PLR2004 -- one mark
+        if len(alone) != 2 or len(after) != 2 or _RESULT not in after[1]:
             continue
         end = _end_of_calls(rendering, alone[1].rstrip(), after[1], ended=not content.shared)
         if end is None:
             continue
         two = rendering.tries([_USER, said.message(["probe", "other"])], prompt=False)
-        return Calls(end, as_text, many=two.count(SENTINEL) == 2)  # noqa: PLR2004 -- two calls
+        return Calls(end, as_text, many=two.count(SENTINEL) == 2)
     return None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from seal.parse._common import Dialect, Parsed, answer
+from seal.parse._common import THOUGHTS, Dialect, Parsed, answer
 from seal.types import ToolCall, ToolSpec
 
 MARKED = (
