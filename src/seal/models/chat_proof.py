@@ -311,7 +311,7 @@ def _advice(chat: ChatFormat, differences: Sequence[str]) -> Iterator[str]:
         "so a server that renders with this template shows the model fewer of its own thoughts than training does"
         + (
             "; tasks with one user message are not touched"
-            if not any(f"{_DROPS}the turn in hand" in text for text in differences)
+            if not any("the turn in hand" in text for text in differences)
             else ""
         )
         + ("; " + ", or ".join(ways) + " (a server takes it as chat_template_kwargs)" if ways else "")
