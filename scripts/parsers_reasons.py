@@ -163,7 +163,7 @@ def compare(output: Output, oracle: str, answer: Mapping[str, Any]) -> Verdict:
     for call in extra:
         _explain_extra(output, malformed, call, verdict)
     if missing:
-        why = _explain_missing(output, oracle, missing, parsed, theirs, error="error" in answer)
+        why = _explain_missing(output, oracle, missing, parsed, theirs, error=str(answer.get("error", "")))
         verdict.short |= why.short
         verdict.unexplained += why.unexplained
     if not missing and not extra and verdict.same:
@@ -181,9 +181,13 @@ def _marks_in_names(
     """Calls whose names an oracle takes with a mark in them, each with the call of ours that it stands for."""
     marks, free, found = DIALECTS[output.dialect].marks, list(missing), []
     for other in extra:
-        if not any(mark in other[0] for mark in marks):
+        # Or a sign of the name is cut off with what is behind it, as by Kimi's reader of `name::0`.
+        cut = next(
+            (pair for pair in free if pair[1] == other[1] and re.match(rf"{re.escape(other[0])}\W", pair[0])), None
+        )
+        if cut is None and not any(mark in other[0] for mark in marks):
             continue
-        mine = next((pair for pair in free if pair[0] in other[0]), None)
+        mine = cut or next((pair for pair in free if pair[0] in other[0]), None)
         if mine is not None:
             free.remove(mine)
         elif not malformed:
@@ -210,7 +214,7 @@ def _speaks_of(broken: MalformedCall, name: str) -> bool:
     if name == "None":
         return "no 'name'" in broken.reason
     word = re.search(r"[\w.]+", name)
-    return (word is not None and word[0] in broken.text) or "needs an Action before" in broken.reason
+    return (word[0] if word else name) in broken.text or "needs an Action before" in broken.reason
 
 
 def _explain_missing(
@@ -220,7 +224,7 @@ def _explain_missing(
     parsed: Parsed,
     theirs: Sequence[Pair],
     *,
-    error: bool,
+    error: str,
 ) -> Verdict:
     """Why an oracle misses calls, one by one."""
     verdict = Verdict()
@@ -243,6 +247,8 @@ def _explain_missing(
             verdict.short.add("all" if len(ours) > 1 and _own(output, call, parsed) else "layout")
         elif error and _thought(output.text):
             verdict.short.add("thoughts")
+        elif error and _elsewhere(error, parsed):
+            verdict.short.add("all")
         else:
             verdict.unexplained.append(f"missed: {call}")
     return verdict
@@ -266,6 +272,12 @@ def _taken(parsed: Parsed, missing: Sequence[Pair], refused: Sequence[Pair]) -> 
             found += run if cause else []
             run, cause = [], False
     return found
+
+
+def _elsewhere(error: str, parsed: Parsed) -> bool:
+    """Whether an oracle failed on a text that is content for us: what it takes for a call there."""
+    region = re.search(r"Content: '(.{8,80}?)'?$", error, re.MULTILINE)
+    return region is not None and region[1][:40] in parsed.content
 
 
 def _drops(output: Output, oracle: str) -> bool:
@@ -403,8 +415,9 @@ OFFERED = frozenset({("glm-4.5", "vllm"), ("minimax-m2", "vllm")})
 LAYOUT = frozenset(
     {
         *((name, "transformers") for name in ("command-r", "glaive", "harmony", "kimi-k2", "llama3", "pythonic")),
+        *((name, "transformers") for name in ("mistral-v11", "xlam")),
         *((name, "transformers") for name in ("qwen3-coder", "react", "react-json")),
-        *(("deepseek-v3", "vllm"), ("pythonic", "vllm")),
+        *(("deepseek-v3", "vllm"), ("pythonic", "vllm"), ("xlam", "vllm")),
     }
 )
 """Oracles whose patterns ask for the family's own layout to the letter."""
