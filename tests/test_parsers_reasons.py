@@ -115,9 +115,8 @@ def test_a_reason_explains_no_more_than_it_says(scripts: Any) -> None:
     assert foreign.unexplained, "the malformed call has nothing of the one that the oracle reads"
     python = "[f(a='1'), _g()]"
     assert _verdict(scripts, "pythonic", python, ("f", {"a": "1"})).short == {"names"}
-    assert _verdict(scripts, "pythonic", python, ("_g", {})).short == {"all"}, (
-        "it goes with the one that cannot be read"
-    )
+    assert _verdict(scripts, "pythonic", python).short == {"names", "all"}, "f goes with the one that cannot be read"
+    assert _verdict(scripts, "pythonic", python, ("_g", {})).unexplained, "it read that name, so f went with nothing"
     assert _verdict(scripts, "pythonic", "[f(a='1'), g()]", ("f", {"a": "1"})).unexplained
     phi = DIALECTS["phi-4-mini"].render([ToolCall("f", {"a": "x"}), ToolCall("f", {"a": "y"})])
     assert _verdict(scripts, "phi-4-mini", phi).unexplained, "the list's own bracket is no value"

@@ -66,4 +66,4 @@ def test_a_job_is_read_with_its_verdicts(tmp_path: Path) -> None:
         (name, "agent", "trajectory.json") for name in ("bad", "crashed", "good")
     ], "what a job keeps about itself is no log"
     report = seal.diagnose(job)
-    assert (report.episodes, report.scored, report.success_rate) == (3, 2, 0.5)
+    assert (report.trajectories, report.scored, report.success_rate) == (3, 2, 0.5)
