@@ -181,10 +181,7 @@ def _marks_in_names(
     """Calls whose names an oracle takes with a mark in them, each with the call of ours that it stands for."""
     marks, free, found = DIALECTS[output.dialect].marks, list(missing), []
     for other in extra:
-        # Or a sign of the name is cut off with what is behind it, as by Kimi's reader of `name::0`.
-        cut = next(
-            (pair for pair in free if pair[1] == other[1] and re.match(rf"{re.escape(other[0])}\W", pair[0])), None
-        )
+        cut = next((pair for pair in free if pair[1] == other[1] and _misspelled(pair[0], other[0])), None)
         if cut is None and not any(mark in other[0] for mark in marks):
             continue
         mine = cut or next((pair for pair in free if pair[0] in other[0]), None)
@@ -194,6 +191,12 @@ def _marks_in_names(
             continue
         found.append((mine, other))
     return found
+
+
+def _misspelled(name: str, other: str) -> bool:
+    """Whether an oracle cut a name off at a sign, as Kimi's of `name::0`, or left its JSON escapes as they are."""
+    escaped = json.dumps(name)[1:-1], json.dumps(name, ensure_ascii=False)[1:-1]
+    return re.match(rf"{re.escape(other)}\W", name) is not None or (other != name and other in escaped)
 
 
 def _explain_extra(output: Output, malformed: Sequence[MalformedCall], call: Pair, verdict: Verdict) -> None:
@@ -310,7 +313,7 @@ def _canonical(output: Output, parsed: Parsed) -> bool:
     calls = [call for call in parsed.calls if isinstance(call, ToolCall)]
     try:
         text = DIALECTS[output.dialect].render(calls)
-        return text == output.text.strip() if output.dialect in WHOLE else text in output.text
+        return text == output.text if output.dialect in WHOLE else text in output.text
     except DataError:
         return False
 
@@ -414,7 +417,10 @@ OFFERED = frozenset({("glm-4.5", "vllm"), ("minimax-m2", "vllm")})
 
 LAYOUT = frozenset(
     {
-        *((name, "transformers") for name in ("command-r", "glaive", "harmony", "kimi-k2", "llama3", "pythonic")),
+        *(
+            (name, "transformers")
+            for name in ("command-r", "deepseek-v3", "glaive", "harmony", "kimi-k2", "llama3", "pythonic")
+        ),
         *((name, "transformers") for name in ("mistral-v11", "xlam")),
         *((name, "transformers") for name in ("qwen3-coder", "react", "react-json")),
         *(("deepseek-v3", "vllm"), ("pythonic", "vllm"), ("xlam", "vllm")),

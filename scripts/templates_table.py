@@ -4,17 +4,15 @@
 
 The templates are those that TRL ships as copies of the models' own, and those of a folder, each as NAME.jinja with one
 of the names of `FAMILIES` at its beginning. None of them is part of this repository. A small tokenizer with a family's
-control tokens stands for each model's.
+control tokens, trained on the template's own text, stands for each model's.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,13 +71,19 @@ def shipped() -> Path:
     return Path(found.origin).with_name("chat_templates")
 
 
-@cache
-def _small() -> Any:
-    from transformers import AutoTokenizer  # noqa: PLC0415 -- slow
+def _small(text: str) -> Any:
+    """A byte-level tokenizer whose merges come from a text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415 -- slow
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 -- slow
 
-    from seal.models import pocket  # noqa: PLC0415 -- only here
-
-    return AutoTokenizer.from_pretrained(str(Path(pocket.__file__).parent))
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    core.train_from_iterator(text.splitlines(keepends=True), trainer)
+    fast: Any = PreTrainedTokenizerFast
+    return fast(tokenizer_object=core, clean_up_tokenization_spaces=False)
 
 
 def tokenizer(name: str, folder: Path | None = None) -> Any:
@@ -92,11 +96,13 @@ def tokenizer(name: str, folder: Path | None = None) -> Any:
     from tokenizers import AddedToken  # noqa: PLC0415 -- slow
 
     eos, others = next(tokens for family, tokens in FAMILIES.items() if name.lower().startswith(family))
-    made = copy.deepcopy(_small())
+    template = (folder or shipped()).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
+    # A merge that spelled a control token would have its id.
+    made = _small(re.sub("|".join(map(re.escape, (eos, *others, *WORDS))), " ", template))
     made.add_special_tokens({"additional_special_tokens": [*others, eos]})
     made.add_tokens([AddedToken(word, special=False, normalized=False) for word in WORDS])
     made.eos_token, made.bos_token = eos, others[0]
-    made.chat_template = (folder or shipped()).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
+    made.chat_template = template
     return made
 
 
