@@ -215,7 +215,7 @@ def _explain_extra(output: Output, malformed: Sequence[MalformedCall], call: Pai
 def _speaks_of(broken: MalformedCall, name: str) -> bool:
     """Whether a malformed call is the one that an oracle reads under a name, or what is left of it."""
     if name == "None":
-        return "no 'name'" in broken.reason
+        return '"name"' not in broken.text
     word = re.search(r"[\w.]+", name)
     return (word[0] if word else name) in broken.text or "needs an Action before" in broken.reason
 
