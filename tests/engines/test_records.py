@@ -20,6 +20,8 @@ def line(*taus: Trajectory) -> dict[str, object]:
         trajectories=list(taus),
         diagnoses=zs,
         cued=[False] * len(taus),
+        first=[None] * len(taus),
+        shadows=[None] * len(taus),
         weights=[Weighted(1.0, (1.0,) * len(z.turns)) for z in zs],
         profile=aggregate(zip(taus, zs, strict=True)),
         interface=state.interface,
