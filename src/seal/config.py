@@ -326,7 +326,7 @@ class RunConfig:
         if self.distill.teacher != "off" and everyone and not off:
             raise ConfigError(
                 f"distill.teacher = {self.distill.teacher!r} teaches rollouts without cues, and exposure.shape = "
-                "'constant' with exposure.peak = 1 deals cues to all of them; set exposure.shape = 'off' or a lower peak"
+                "'constant' with exposure.peak = 1 deals cues to all; set exposure.shape = 'off' or a lower peak"
             )
 
     def _check_sampler(self) -> None:

@@ -98,9 +98,11 @@ class TrainedModel:
 
     def guidance(self, played: Round, *, gather: Gather, offset: int) -> Guidance:
         """What the update is to be told of the rollouts; see `seal.engines.trl.guidance.guide`."""
-        from seal.engines.trl.guidance import guide  # noqa: PLC0415 -- loads torch
+        from seal.engines.trl.guidance import Guidance, guide  # noqa: PLC0415 -- loads torch
         from seal.models.limits import model_stop_ids  # noqa: PLC0415
 
+        if not self._config.weights.entropy and self._config.distill.teacher == "off":
+            return Guidance()
         with self._whole() as model, self.accelerator.autocast():
             return guide(
                 self._config,
