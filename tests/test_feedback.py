@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 
 import pytest
 
 from fakes import ADD, Counter, call, malformed, say, script
+from reach import types_within
 from seal.cues import FailedCall
 from seal.feedback import feedback
 from seal.labels import diagnose
@@ -77,20 +77,7 @@ def test_no_type_that_reaches_the_feedback_can_hold_a_reference_answer() -> None
         "TurnVerdict", "Verdict", "StateDifference", "Task", "Trajectory", "Turn", "Environment", "Session", "Signal",
         "TurnDiagnosis", "Diagnosis",
     }  # fmt: skip
-
-    def names(hint, seen):
-        for inner in typing.get_args(hint):
-            names(inner, seen)
-        if isinstance(hint, type) and hint.__module__.startswith("seal") and hint.__name__ not in seen:
-            seen.add(hint.__name__)
-            if dataclasses.is_dataclass(hint):
-                for inner in typing.get_type_hints(hint).values():
-                    names(inner, seen)
-        return seen
-
-    reached: set[str] = set()
-    for hint in typing.get_type_hints(feedback).values():
-        names(hint, reached)
+    reached = types_within(feedback)
     assert {"Label", "FailedCall", "ToolCall", "ToolResult", "ToolSpec"} <= reached
     assert not reached & forbidden
 

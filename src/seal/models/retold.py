@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from seal.models.chat import ChatFormat, View
 from seal.task import Conversation
-from seal.tokens import TokenRow
+from seal.tokens import Sample, TokenRow, lay_out
 
 
 def retold(chat: ChatFormat, conversation: Conversation, view: View = "shown") -> TokenRow | None:
@@ -21,30 +22,15 @@ def retold(chat: ChatFormat, conversation: Conversation, view: View = "shown") -
         The row, with `turns` counted over user messages and log-probabilities as they were sampled (in whatever context
         that was); None if nothing was sampled.
     """
-    prompt: tuple[int, ...] | None = None
-    ids: list[int] = []
-    mask: list[int] = []
-    logprobs: list[float] = []
-    turns: list[int] = []
+    return lay_out(_samples(chat, conversation, view))
+
+
+def _samples(chat: ChatFormat, conversation: Conversation, view: View) -> Iterator[Sample]:
     turn = -1
     for i, message in enumerate(conversation.messages):
         turn += message.role == "user"
-        if message.role != "assistant":
-            continue
-        assert message.generation is not None
-        assert message.generation.tokens is not None
-        tokens = message.generation.tokens
-        context = chat.context_ids(replace(conversation, messages=conversation.messages[:i]), view)
-        if prompt is None:
-            prompt = context
-        else:
-            ids += context
-            mask += [0] * len(context)
-            logprobs += [0.0] * len(context)
-        ids += tokens.sampled
-        mask += [1] * len(tokens.sampled)
-        logprobs += tokens.logprobs
-        turns += [turn] * (len(ids) - len(turns))
-    if prompt is None or not any(mask):
-        return None
-    return TokenRow(prompt, tuple(ids), tuple(mask), tuple(logprobs), tuple(turns))
+        if message.role == "assistant":
+            assert message.generation is not None
+            assert message.generation.tokens is not None
+            context = chat.context_ids(replace(conversation, messages=conversation.messages[:i]), view)
+            yield context, message.generation.tokens, turn
