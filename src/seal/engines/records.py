@@ -233,6 +233,10 @@ def _modulation(rollouts: Sequence[RolloutRecord]) -> dict[str, float | None] | 
     }
 
 
+_SPEAKING = 0.01
+"""Nats from which a teacher has an opinion; before the first word that only it reads, gaps are rounding."""
+
+
 def _distill(rollouts: Sequence[RolloutRecord]) -> dict[str, float | None] | None:
     """What the teacher said (`seal.distill`): gaps in nats a token, and how open the gate was, before the update."""
     if not any(r.shadowed for r in rollouts):
@@ -245,7 +249,8 @@ def _distill(rollouts: Sequence[RolloutRecord]) -> dict[str, float | None] | Non
         "gap": _mean(gaps),
         "gap_success": _mean([gap for r in rollouts if (r.reward or 0) > 0 for gap in r.gaps or ()]),
         "gap_failure": _mean([gap for r in rollouts if not (r.reward or 0) > 0 for gap in r.gaps or ()]),
-        "endorsed": _mean([float(gap > 0) for gap in gaps]),
+        "endorsed": _mean([float(gap > _SPEAKING) for gap in gaps]),
+        "rejected": _mean([float(gap < -_SPEAKING) for gap in gaps]),
         "gate": _mean([gate for r in rollouts for gate in r.gates or ()]),
     }
 
