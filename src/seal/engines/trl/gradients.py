@@ -24,13 +24,7 @@ class RowsWithGradient:
         rows: Whether each row makes a gradient, shape (B,), boolean.
         together: Compute all rows in one graph and cut it afterwards. Needed where every process must take part in
             every backward pass.
-
-    Attributes:
-        logps: The trainer's log-probabilities of the last pass, shape (B, C), for terms of the loss beside TRL's; None
-            before it.
     """
-
-    logps: torch.Tensor | None = None
 
     def __init__(self, model: Any, rows: torch.Tensor, *, together: bool) -> None:
         assert rows.dim() == 1, rows.shape

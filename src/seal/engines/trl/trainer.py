@@ -130,6 +130,7 @@ class SealTrainer(GRPOTrainer):
         self._filler = filler
         self._played: Round | None = None
         self._guidance = Guidance()
+        self._last_logps: torch.Tensor | None = None
         self._rows: list[TokenRow] = []
         self._tokens: list[float] = []
 
@@ -265,18 +266,22 @@ class SealTrainer(GRPOTrainer):
         chosen = RowsWithGradient(model, rows, together=self.accelerator.num_processes > 1)
         loss: torch.Tensor = super()._compute_loss(chosen, inputs)  # type: ignore[no-untyped-call]  # TRL's
         if TAUGHT in inputs:
-            loss = loss + self._config.distill.weight * self._teaching(chosen, inputs)
+            loss = loss + self._config.distill.weight * self._teaching(inputs)
         sampled = (inputs["completion_mask"] * inputs["tool_mask"]).sum()
         self._tokens.append(float(self.accelerator.reduce(sampled, reduction="sum")))
         return loss if loss.requires_grad else loss + no_gradient(model)
 
-    def _teaching(self, chosen: RowsWithGradient, inputs: dict[str, Any]) -> torch.Tensor:
-        """The loss of self-distillation of a micro-batch, before lambda, averaged as TRL averages its own."""
-        assert chosen.logps is not None
+    def _teaching(self, inputs: dict[str, Any]) -> torch.Tensor:
+        """The loss of self-distillation of a micro-batch, before lambda, averaged as TRL averages its own.
+
+        On the log-probabilities of TRL's own pass, which was the last.
+        """
+        logps, self._last_logps = self._last_logps, None
+        assert logps is not None
         steps = float(self.current_gradient_accumulation_steps)
         of_round = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
         return averaged(
-            distillation(chosen.logps, inputs[TEACHER], self._config.distill) * inputs[TAUGHT],
+            distillation(logps, inputs[TEACHER], self._config.distill) * inputs[TAUGHT],
             inputs["completion_mask"] * inputs["tool_mask"],
             how=self._config.update.loss,
             steps=steps,
@@ -322,8 +327,8 @@ class SealTrainer(GRPOTrainer):
                 entropies.append(torch.nn.functional.pad(entropy, padding))
             if aux is not None:
                 auxiliary.append(aux)
-        if isinstance(model, RowsWithGradient):
-            model.logps = torch.cat(logps)
+        if self._guidance.taught is not None:
+            self._last_logps = torch.cat(logps)
         return (
             torch.cat(logps),
             torch.cat(entropies) if entropies else None,
