@@ -106,6 +106,12 @@ def test_recipes_that_extend_the_default_differ_in_what_their_names_say() -> Non
         "workshop-control": {"interface"},
         "workshop-vanilla": {"interface", "exposure", "update"},
         "workshop-naive": {"exposure", "update"},
+        "workshop-rescue": {"exposure", "update"},
+        "workshop-sage": {"exposure", "update"},
+        "workshop-sdar": {"exposure", "distill", "update"},
+        "workshop-opsd": {"exposure", "distill", "update"},
+        "workshop-sdpo": {"interface", "exposure", "distill", "update"},
+        "workshop-aem": {"interface", "exposure", "weights", "update"},
     }.items():
         other = load_config(recipes / f"{name}.toml")
         different = {f.name for f in fields(RunConfig) if getattr(other, f.name) != getattr(default, f.name)}

@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from seal.distill import DistillOptions
 from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import InterfaceOptions, Recipe
@@ -273,7 +274,8 @@ class RunConfig:
         rollout: How episodes are sampled.
         interface: Omega.
         exposure: Which share of the rollouts sees Omega.
-        weights: How labels weigh on advantages.
+        weights: How labels and certainty weigh on advantages.
+        distill: Whether the policy, reading more, teaches itself.
         update: The policy update.
         evaluation: Validation during training.
         output: What is kept.
@@ -287,6 +289,7 @@ class RunConfig:
     interface: InterfaceOptions = field(default_factory=InterfaceOptions)
     exposure: Exposure = field(default_factory=Exposure)
     weights: WeightOptions = field(default_factory=WeightOptions)
+    distill: DistillOptions = field(default_factory=DistillOptions)
     update: UpdateConfig = field(default_factory=UpdateConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
@@ -303,8 +306,28 @@ class RunConfig:
             raise ConfigError(
                 f"update.micro_batch must divide mini_batch x group_size = {rows}, got {self.update.micro_batch}"
             )
-
+        self._check_interface()
         self._check_sampler()
+
+    def _check_interface(self) -> None:
+        """Refuse what would read the interface, or rollouts without it, where there are none."""
+        off, exposure = self.interface.recipe is Recipe.OFF, self.exposure
+        if exposure.rescue and off:
+            raise ConfigError(
+                "exposure.rescue plays groups again with cues, and interface.recipe = 'off' has none; choose another "
+                "interface.recipe"
+            )
+        if self.distill.teacher == "cues" and off:
+            raise ConfigError(
+                "distill.teacher = 'cues' reads what the interface shows, and interface.recipe = 'off' shows nothing; "
+                "choose another interface.recipe (exposure.shape = 'off' keeps cues from the rollouts themselves)"
+            )
+        everyone = exposure.shape == "constant" and exposure.peak >= 1 and not exposure.rescue
+        if self.distill.teacher != "off" and everyone and not off:
+            raise ConfigError(
+                f"distill.teacher = {self.distill.teacher!r} teaches rollouts without cues, and exposure.shape = "
+                "'constant' with exposure.peak = 1 deals cues to all; set exposure.shape = 'off' or a lower peak"
+            )
 
     def _check_sampler(self) -> None:
         """Refuse what the sampler vllm cannot do, and what cannot be done without it."""

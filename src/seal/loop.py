@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from time import perf_counter
 from typing import Any
 
+from seal.distill import Teacher
 from seal.errors import ConfigError
-from seal.exposure import Exposure
+from seal.exposure import Exposure, without_success
 from seal.interface import Interface, InterfaceOptions, evolve, start
 from seal.labels import diagnose
 from seal.profile import History, Profile, aggregate
 from seal.rollout import BARE, Episode, rollout
-from seal.task import Environment, Policy, Task, TaskSet
+from seal.shadow import Shadow, shadow_of
+from seal.task import Conversation, Environment, Policy, Task, TaskSet
 from seal.taxonomy import Label
 from seal.types import Diagnosis, Trajectory
 from seal.weights import Weighted, WeightOptions, adapt, starting_utilities, weigh
@@ -36,6 +38,7 @@ class LoopOptions:
         interface: Which cues, and how they evolve.
         exposure: Which share of the rollouts sees them.
         weights: How labels weigh on advantages.
+        teacher: What a teacher reads of rollouts without cues.
         seed: Of everything random here.
     """
 
@@ -44,6 +47,7 @@ class LoopOptions:
     interface: InterfaceOptions = field(default_factory=InterfaceOptions)
     exposure: Exposure = field(default_factory=Exposure)
     weights: WeightOptions = field(default_factory=WeightOptions)
+    teacher: Teacher = "off"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -91,6 +95,19 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """A rollout without cues that was played again with them (`exposure.rescue`). The update does not see it.
+
+    Attributes:
+        trajectory: What happened.
+        diagnosis: Why.
+    """
+
+    trajectory: Trajectory
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """Everything that one round produced, for the update and for the log. Lists have length B = prompts x G.
 
@@ -99,8 +116,10 @@ class Round:
         trajectories: tau_j with r(tau_j) inside.
         diagnoses: Z(tau_j).
         cued: Whether tau_j was dealt the interface (with the recipe `placebo`: one that shows nothing).
+        first: The attempt that tau_j replaced; None where it is the first.
+        shadows: tau_j in the context that a teacher reads, as the shown rendering; None without a teacher.
         weights: w_j, normalised over the rollouts of all ranks.
-        profile: C_t, of all ranks.
+        profile: C_t, of all ranks, replaced attempts included.
         interface: Omega_t, the one that was shown.
         exposure: Share of rollouts that were to see it.
         seconds: Wall time by stage: rollout, diagnose, profile, weights, evolve.
@@ -110,6 +129,8 @@ class Round:
     trajectories: list[Trajectory]
     diagnoses: list[Diagnosis]
     cued: list[bool]
+    first: list[Attempt | None]
+    shadows: list[Conversation | None]
     weights: list[Weighted]
     profile: Profile
     interface: Interface
@@ -127,7 +148,7 @@ class Share:
     """What the other ranks need of the rollouts that one rank played: all that becomes a statistic of the batch.
 
     Attributes:
-        profile: Counts over its rollouts.
+        profile: Counts over its rollouts, replaced attempts included.
         diagnoses: Z(tau_j), in order.
         rewards: r(tau_j), in order.
     """
@@ -191,9 +212,44 @@ def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: i
         cued = options.exposure.cued(
             progress, group_size=group, seed=options.seed, round_index=state.round, prompt=prompt
         )
-        shown = presenter if state.interface.active and cued[sample] else BARE
+        shown = presenter if state.interface.active and cued[sample] and not options.exposure.rescue else BARE
         episodes.append(Episode(task, sample, shown, seed=(options.seed, state.round + 1, prompt, sample)))
     return episodes
+
+
+def deal_again(
+    tasks: Sequence[Task], rewards: Sequence[float | None], state: State, options: LoopOptions, *, offset: int = 0
+) -> dict[int, Episode]:
+    """Deal Omega_t to the groups that had no success without it (`exposure.rescue`).
+
+    The exposure's share of such a group is played again, with draws of its own.
+
+    Args:
+        tasks: As in `deal`.
+        rewards: r of every first attempt of the whole batch.
+        state: t and Omega_t.
+        options: G, the exposure and the seed.
+        offset: As in `deal`.
+
+    Returns:
+        The new episodes by position in `tasks`; none while no cue is active.
+    """
+    group, found = options.group_size, {}
+    failed = without_success(rewards, group)
+    told = replace(options, exposure=replace(options.exposure, rescue=False))
+    for i, episode in enumerate(deal(tasks, state, told, offset=offset)):
+        prompt, sample = divmod(offset + i, group)
+        if episode.presenter is not BARE and failed[prompt]:
+            found[i] = replace(episode, seed=(options.seed, state.round + 1, prompt, group + sample))
+    return found
+
+
+def _watched(episodes: Sequence[Episode], state: State, options: LoopOptions) -> list[Episode]:
+    """Rollouts that see no cues, with what a teacher is to read of them remembered on the way."""
+    if options.teacher == "off" or (options.teacher == "cues" and not state.interface.active):
+        return list(episodes)
+    other = state.interface.presenter() if options.teacher == "cues" else BARE
+    return [e if e.presenter is not BARE else replace(e, presenter=Shadow(other)) for e in episodes]
 
 
 def one_round(
@@ -223,12 +279,23 @@ def one_round(
         The round, for the update and the log, and the state for round t + 1.
     """
     clock = _Clock()
-    episodes = deal(tasks, state, options, offset=offset)
+    dealt = deal(tasks, state, options, offset=offset)
+    episodes = _watched(dealt, state, options)
     taus = rollout(environment, episodes, policy, on_trajectory=on_trajectory)  # tau ~ P(E_Omega_t, pi_theta_t), r(tau)
+    first: list[Attempt | None] = [None] * len(taus)
+    if options.exposure.rescue:
+        everyone = gather(Share(Profile(), (), [tau.verdict.reward for tau in taus]))
+        again = deal_again(tasks, [r for share in everyone for r in share.rewards], state, options, offset=offset)
+        second = rollout(environment, list(again.values()), policy, on_trajectory=on_trajectory)
+        for (i, episode), tau in zip(again.items(), second, strict=True):
+            first[i] = Attempt(taus[i], diagnose(taus[i]))
+            taus[i] = tau
+            dealt[i] = episodes[i] = episode
     clock.lap("rollout")
     zs = [diagnose(tau) for tau in taus]  # Z(tau), eqs 5-6
     clock.lap("diagnose")
-    mine = Share(aggregate(zip(taus, zs, strict=True)), zs, [tau.verdict.reward for tau in taus])
+    replaced = [(attempt.trajectory, attempt.diagnosis) for attempt in first if attempt is not None]
+    mine = Share(aggregate([*zip(taus, zs, strict=True), *replaced]), zs, [tau.verdict.reward for tau in taus])
     batch = gather(mine)
     c = reduce(Profile.merge, (share.profile for share in batch))  # C_t, eq 14
     history = state.history.add(c)
@@ -248,7 +315,12 @@ def one_round(
         index=state.round,
         trajectories=taus,
         diagnoses=zs,
-        cued=[episode.presenter is not BARE for episode in episodes],
+        cued=[episode.presenter is not BARE for episode in dealt],
+        first=first,
+        shadows=[
+            shadow_of(episode.presenter, tau, z, options.teacher)
+            for episode, tau, z in zip(episodes, taus, zs, strict=True)
+        ],
         weights=w,
         profile=c,
         interface=state.interface,

@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 
 SHORT = ("rollout.rounds=1", "evaluation.every=0", "output.traces=false", "output.save_every=1000")
 CUED = ("interface.recipe=static", "exposure.peak=0.5")
+TAUGHT = ("interface.recipe=static", "exposure.shape=off", "distill.teacher=cues")
 LORA = ("lora.enabled=true", "lora.r=2")
 STEPS = ("update.mini_batch=1", "update.iterations=2")
 VALIDATED = ("evaluation.every=1", "evaluation.before=false")
@@ -70,12 +71,19 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "exposure.peak": ("0.25", CUED),
     "exposure.full_until": ("0.0", (*CUED, "exposure.shape=anneal", "rollout.rounds=3", "exposure.zero_at=1.0")),
     "exposure.zero_at": ("0.4", (*CUED, "exposure.shape=anneal", "rollout.rounds=3", "exposure.full_until=0.0")),
+    "exposure.rescue": ("true", (*CUED, "exposure.peak=1.0")),
     "weights.preset": ("off", ()),
     "weights.by": ("turn", ()),
     "weights.normalise": ("outcome", ()),
     "weights.shuffle": ("true", ()),
     "weights.alpha": ("2.0", ("weights.preset=adaptive",)),
     "weights.beta": ("0.5", ("weights.preset=adaptive",)),
+    "weights.entropy": ("2.0", ()),
+    "distill.teacher": ("feedback", TAUGHT),
+    "distill.loss": ("reverse_kl", TAUGHT),
+    "distill.gate": ("none", TAUGHT),
+    "distill.weight": ("0.5", TAUGHT),
+    "distill.beta": ("0.5", TAUGHT),
     "update.learning_rate": ("0.02", ()),
     "update.warmup_rounds": ("2", ()),
     "update.mini_batch": ("1", ()),

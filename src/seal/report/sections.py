@@ -63,7 +63,7 @@ def of_run(run: Run) -> Overview:
     rounds = run.rounds
     found: list[Section] = [_success(rounds), *_held_out(run), _profile(rounds)]
     figures: Sequence[Callable[[Sequence[Record]], Section | None]] = (
-        _cues, _misalignment, _weights, _reliance, _gap, _life, _calls, _tokens, _seconds,
+        _cues, _misalignment, _weights, _reliance, _gap, _teacher, _rescued, _life, _calls, _tokens, _seconds,
     )  # fmt: skip
     found += [section for figure in figures if (section := figure(rounds)) is not None]
     summary = run.summary or {}
@@ -213,6 +213,25 @@ def _gap(rounds: Sequence[Record]) -> Section | None:
         return None
     note = "Success on validation tasks with the round's cues minus without them."
     return Section("Interface gap", note, charts.lines(rows, y="difference", share=True, zero=True))
+
+
+def _teacher(rounds: Sequence[Record]) -> Section | None:
+    measured = [{"round": r["round"], **r["distill"]} for r in rounds if r.get("distill")]
+    rows = _series(measured, {"successes": itemgetter("gap_success"), "failures": itemgetter("gap_failure")})
+    note = (
+        "log pi(token | what the teacher reads) - log pi(token), nats a token, before each update. Below zero: the "
+        "policy, reading more, would rather have written something else."
+    )
+    return Section("Gap of the teacher", note, charts.lines(rows, y="nats", zero=True)) if rows else None
+
+
+def _rescued(rounds: Sequence[Record]) -> Section | None:
+    if not any(r.get("rescue") for r in rounds):
+        return None
+    counts = [{"round": r["round"], **(r["rescue"] or {"groups": 0, "rescued": 0})} for r in rounds]
+    rows = _series(counts, {"played again": itemgetter("groups"), "with a success then": itemgetter("rescued")})
+    note = "Groups without any success are played again with cues, while a cue is on."
+    return Section("Rescued groups", note, charts.lines(rows, y="groups", zero=True))
 
 
 def _life(rounds: Sequence[Record]) -> Section | None:

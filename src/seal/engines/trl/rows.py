@@ -60,6 +60,17 @@ def token_weights(row: TokenRow, turns: Sequence[float]) -> list[float]:
     return [turns[turn] if sampled else 0.0 for turn, sampled in zip(row.turns, row.mask, strict=True)]
 
 
+def on_samples(row: TokenRow, values: Sequence[float]) -> list[float]:
+    """One number per completion token: the given ones on sampled ids, in order, 0 elsewhere.
+
+    Args:
+        row: With C completion ids.
+        values: One a sampled id; empty for the row of an episode without a sample.
+    """
+    given = iter(values)
+    return [next(given) if sampled else 0.0 for sampled in row.mask]
+
+
 def dropped(played: Round, update: UpdateConfig) -> list[bool]:
     """Which rollouts make no gradient, by no term of the loss.
 

@@ -32,6 +32,7 @@ from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json
 
 if TYPE_CHECKING:
+    from seal.engines.trl.guidance import Guidance
     from seal.engines.trl.trainer import SealTrainer
 
 _Part = TypeVar("_Part")
@@ -141,6 +142,7 @@ class _Run:
             interface=config.interface,
             exposure=config.exposure,
             weights=config.weights,
+            teacher=config.distill.teacher,
             seed=config.seed,
         )
         self.measured = _Measured()
@@ -195,6 +197,7 @@ class _Run:
             make_sampler(self.config, tokenizer, chat),
             tokenizer=tokenizer,
             lineage=lineage,
+            chat=chat,
             rows_apart=rows_apart,
         )
         self.evaluations = Evaluations(
@@ -222,8 +225,8 @@ class _Run:
             self.measured.best = self.measured.best_round = None
         return State.from_json(resumed.state["loop"]), resumed.path
 
-    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
-        """Algorithm 1 with the current policy, then how much cued rollouts lean on their cues."""
+    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State, Guidance]:
+        """Algorithm 1 with the current policy, then what is measured of its rollouts before the update."""
         self.reporter.begin("rollout", round_index=state.round, total=len(task_ids))
         with self.model.policy(self.config.rollout.temperature) as policy:
             played, following = one_round(
@@ -240,9 +243,14 @@ class _Run:
         by_turn = self.model.reliance(played)
         self._reliance = [sum(turns) if turns is not None else None for turns in by_turn]
         self._played = played
-        everyone = [line for share in self._gather(rollout_records(played, by_turn)) for line in share]
-        self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
         seconds = {**played.seconds, "reliance": perf_counter() - started}
+        started = perf_counter()
+        guidance = self.model.guidance(played, gather=self._gather, offset=offset)
+        if guidance.certainty is not None or guidance.taught is not None:
+            seconds["guidance"] = perf_counter() - started
+        records = rollout_records(played, by_turn, certainty=guidance.certainty, taught=guidance.taught)
+        everyone = [line for share in self._gather(records) for line in share]
+        self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
         started = perf_counter()
         self._record["sampler"], handing_over = self.model.sampled_from(played)
         if self._record["sampler"] is not None:
@@ -250,7 +258,7 @@ class _Run:
         self._record["seconds"] = seconds
         self.reporter.begin("update", round_index=played.index, total=None)
         self._update_started = perf_counter()
-        return played, following
+        return played, following, guidance
 
     def advantages(self, values: list[float]) -> None:
         """Remember A_j for the trace."""
@@ -327,7 +335,8 @@ class _Run:
             self.directory.store.keep_best(index, write)
 
     def _traced(self, played: Round) -> list[Traced]:
-        return [
+        first = [Traced(a.trajectory, a.diagnosis, played.index) for a in played.first if a is not None]
+        return first + [
             Traced(tau, z, played.index, weight.trajectory, advantage, reliance)
             for tau, z, weight, advantage, reliance in zip(
                 played.trajectories, played.diagnoses, played.weights, self._advantages, self._reliance, strict=True

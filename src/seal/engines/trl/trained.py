@@ -17,9 +17,11 @@ from seal.task import Policy
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from seal.engines.trl.guidance import Gather, Guidance
     from seal.engines.trl.sampling import Sampler
     from seal.engines.trl.trainer import SealTrainer
     from seal.models.adapters import Lineage
+    from seal.models.chat import ChatFormat
 
 
 class TrainedModel:
@@ -31,6 +33,7 @@ class TrainedModel:
         sampler: Samples from it.
         tokenizer: Written with it.
         lineage: What was loaded before training began.
+        chat: The format of its conversations.
         rows_apart: Rows of different length must not share a forward pass.
     """
 
@@ -42,6 +45,7 @@ class TrainedModel:
         *,
         tokenizer: PreTrainedTokenizerBase,
         lineage: Lineage,
+        chat: ChatFormat,
         rows_apart: bool,
     ) -> None:
         self._config = config
@@ -49,7 +53,7 @@ class TrainedModel:
         self._loaded: PreTrainedModel | None = None
         self.accelerator: Any = trainer.accelerator
         self._sampler = sampler
-        self._tokenizer, self._lineage = tokenizer, lineage
+        self._tokenizer, self._lineage, self._chat = tokenizer, lineage, chat
         # 0: of a forward pass that scores rollouts, every row alone.
         self._micro_batch_tokens = 0 if rows_apart else config.model.max_context * config.update.micro_batch
 
@@ -89,6 +93,24 @@ class TrainedModel:
                 model,
                 played,
                 temperature=self._config.rollout.temperature,
+                micro_batch_tokens=self._micro_batch_tokens,
+            )
+
+    def guidance(self, played: Round, *, gather: Gather, offset: int) -> Guidance:
+        """What the update is to be told of the rollouts; see `seal.engines.trl.guidance.guide`."""
+        from seal.engines.trl.guidance import Guidance, guide  # noqa: PLC0415 -- loads torch
+        from seal.models.limits import model_stop_ids  # noqa: PLC0415
+
+        if not self._config.weights.entropy and self._config.distill.teacher == "off":
+            return Guidance()
+        with self._whole() as model, self.accelerator.autocast():
+            return guide(
+                self._config,
+                model,
+                self._chat.closed_by(model_stop_ids(model)),
+                played,
+                gather=gather,
+                offset=offset,
                 micro_batch_tokens=self._micro_batch_tokens,
             )
 
