@@ -245,7 +245,7 @@ class OutputConfig:
         keep: Checkpoints kept beside the best one, at least 2 so that a crash while saving loses nothing.
         traces: Write every rollout to `traces/`.
         reliance: Measure how much cued rollouts lean on their cues; costs a forward pass over each of them.
-        report_to: Experiment trackers, through TRL: `trackio`, `wandb`, `tensorboard`.
+        report_to: Experiment trackers: `trackio`, `wandb`, `tensorboard` (docs/trackers.md).
     """
 
     save_every: Annotated[int, Range(1, 1_000_000)] = 1

@@ -149,6 +149,7 @@ def outcome(tmp_path_factory, model_dir):
     from torch.nn.modules.module import register_module_forward_pre_hook
 
     module = importlib.import_module("seal.engines.trl.train")
+    trackers = importlib.import_module("seal.engines.trackers")
     known: dict[tuple[str, ...], Any] = {}
 
     def of(*overrides: str) -> Any:
@@ -165,7 +166,7 @@ def outcome(tmp_path_factory, model_dir):
 
         hook = register_module_forward_pre_hook(count)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "find_spec", lambda _name: None)
+            patch.setattr(trackers, "find_spec", lambda _name: None)
             try:
                 config = load_config(None, [*BASE, *SHORT, f"model.source={model_dir}", *overrides])
                 summary = module.train(config, path)

@@ -244,10 +244,10 @@ def test_without_cues_there_is_no_gap_to_measure(run) -> None:
 
 
 def test_a_tracker_that_is_not_installed(run, monkeypatch) -> None:
-    from seal.engines.trl import train as module
+    from seal.engines import trackers
 
-    monkeypatch.setattr(sys.modules[module.__module__], "find_spec", lambda _name: None)
-    with pytest.raises(MissingError, match="pip install wandb"):
+    monkeypatch.setattr(trackers, "find_spec", lambda _name: None)
+    with pytest.raises(MissingError, match=r"pip install 'seal-rl\[wandb\]'"):
         run("output.report_to=['wandb']")
 
 

@@ -197,7 +197,8 @@ def read_config(path: Path) -> RunConfig:
 
 def _used(path: Path) -> bool:
     """Whether a directory holds more than a run that never got to its first round (a wrong model's name, say)."""
-    kept = [item for item in path.iterdir() if item.name not in (".lock", "config.toml", "chat.json", MADE_WITH)]
+    early = {".lock", "config.toml", "chat.json", MADE_WITH, "tensorboard", "wandb"}
+    kept = [item for item in path.iterdir() if item.name not in early]
     return any(item.name not in ("traces", "checkpoints") or any(item.iterdir()) for item in kept)
 
 

@@ -163,7 +163,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         save_total_limit=None,  # old checkpoints go when the new one is whole: seal.engines.checkpoints
         trust_remote_code=config.model.trust_remote_code,
         eval_strategy="no",
-        report_to=list(config.output.report_to) or "none",
+        report_to="none",  # ours get the round's line: seal.engines.trackers
         disable_tqdm=True,
         log_level="error",
         log_level_replica="error",

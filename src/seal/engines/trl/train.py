@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -21,13 +20,14 @@ from seal.engines.origin import origin
 from seal.engines.progress import Reporter, Silent
 from seal.engines.records import rollout_records, round_record
 from seal.engines.rundir import RunDirectory
+from seal.engines.trackers import Trackers, check_installed
 from seal.engines.trl import start
 from seal.engines.trl.trained import TrainedModel
 from seal.envs import make
-from seal.errors import MissingError
 from seal.evaluate import summarise
 from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
 from seal.models.vllm_install import require_vllm
+from seal.redact import settings
 from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json
 
@@ -65,9 +65,7 @@ def train(
         DataError: If no checkpoint of a run to resume is whole.
         StorageError: If the disk is full or not writable; continue with `resume` when there is room.
     """
-    for tracker in config.output.report_to:
-        if find_spec(tracker) is None:
-            raise MissingError(f"output.report_to names {tracker!r}, which is not installed: pip install {tracker}")
+    check_installed(config.output.report_to)
     if config.rollout.sampler == "vllm":
         require_vllm("rollout.sampler = 'vllm'")
     environment = make(config.environment.name, **config.environment.options)
@@ -86,14 +84,17 @@ def train(
         test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
     with process.main_process_first():
         directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process, anyway=anyway)
-    with directory, quiet():
+    reporter = reporter or Silent()
+    trackers = config.output.report_to if process.is_main_process else ()
+    with directory, quiet(), Trackers(trackers, run_dir, settings(asdict(config)), note=reporter.note) as tracked:
         run = _Run(
             config,
             directory,
             environment,
             validation=validation,
             test=test,
-            reporter=reporter or Silent(),
+            reporter=reporter,
+            trackers=tracked,
             main=process.is_main_process,
         )
         return run.train([task.id for task in order])
@@ -127,6 +128,7 @@ class _Run:
         validation: TaskSet | None,
         test: TaskSet | None,
         reporter: Reporter,
+        trackers: Trackers,
         main: bool,
     ) -> None:
         self.main = main
@@ -136,6 +138,7 @@ class _Run:
         self.validation = validation
         self.test = test
         self.reporter = reporter
+        self.trackers = trackers
         self.options = LoopOptions(
             group_size=config.rollout.group_size,
             rounds=config.rollout.rounds,
@@ -296,6 +299,7 @@ class _Run:
             self.directory.write_traces(played.index, self._traced(played), rank=self.accelerator.process_index)
         if self.main:
             self.directory.write_round(record)
+            self.trackers.log(record)
             self.reporter.finished_round(record)
         self.reporter.begin("save", round_index=played.index, total=None)
 
