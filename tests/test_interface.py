@@ -6,7 +6,8 @@ import pytest
 from reach import types_within
 from seal.cues import CUES, FailedCall, describe_constraints, error_hint
 from seal.errors import ConfigError, DataError
-from seal.interface import Interface, InterfaceOptions, Recipe, cue_labels, difference, evolve, showing, start
+from seal.evolve import difference, evolve
+from seal.interface import Interface, InterfaceOptions, Recipe, cue_labels, showing, start
 from seal.profile import History, aggregate
 from seal.rollout import Presenter
 from seal.taxonomy import TABLE5, Label

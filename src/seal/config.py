@@ -21,6 +21,7 @@ from seal.distill import DistillOptions
 from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import InterfaceOptions, Recipe
+from seal.loop import Order
 from seal.ranges import Range, check_ranges
 from seal.recipes import read_recipe
 from seal.toml import read_value
@@ -131,6 +132,8 @@ class RolloutConfig:
             round and is checked against it (docs/vllm.md).
         sampler_tolerance: Of vLLM: nats by which it may differ from the trained model on fixed tokens after a transfer
             of weights; beyond, the run stops.
+        order: Of the training tasks: `shuffled` in each pass over them, or `listed`, as the split has them, from a
+            place that the seed gives.
     """
 
     rounds: Annotated[int, Range(1, 1_000_000)] = 10
@@ -142,6 +145,7 @@ class RolloutConfig:
     max_cached_tokens: Annotated[int, Range(1, 1_000_000_000_000)] = 200_000
     sampler: Literal["transformers", "vllm"] = "transformers"
     sampler_tolerance: Annotated[float, Range(0, 100, above=True)] = 1e-3
+    order: Order = "shuffled"
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -308,6 +312,18 @@ class RunConfig:
             )
         self._check_interface()
         self._check_sampler()
+        if self.interface.weaning != "off" and self.exposure.rescue:
+            raise ConfigError(
+                "interface.weaning = 'helpfulness' compares rollouts with cues and without in each group, and "
+                "exposure.rescue shows cues to groups that were chosen for having failed without them: their next "
+                "rollouts would do better in any case. Use one of the two"
+            )
+        if self.interface.weaning != "off" and (self.exposure.shape == "off" or self.exposure.peak in (0.0, 1.0)):
+            raise ConfigError(
+                "interface.weaning = 'helpfulness' compares rollouts with cues and without in each group: it needs an "
+                f"exposure.peak between 0 and 1 and a shape that is not 'off', got exposure.peak = "
+                f"{self.exposure.peak:g} and shape = {self.exposure.shape!r}"
+            )
 
     def _check_interface(self) -> None:
         """Refuse what would read the interface, or rollouts without it, where there are none."""

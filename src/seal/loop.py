@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
+from seal.cue_use import CueUse, RoundUse, round_use, use_of
 from seal.distill import Teacher
 from seal.errors import ConfigError
+from seal.evolve import evolve
 from seal.exposure import Exposure, without_success
-from seal.interface import Interface, InterfaceOptions, evolve, start
+from seal.interface import Interface, InterfaceOptions, start
 from seal.labels import diagnose
 from seal.profile import History, Profile, aggregate
 from seal.rollout import BARE, Episode, rollout
@@ -26,6 +28,9 @@ from seal.task import Conversation, Environment, Policy, Task, TaskSet
 from seal.taxonomy import Label
 from seal.types import Diagnosis, Trajectory
 from seal.weights import Weighted, WeightOptions, adapt, starting_utilities, weigh
+
+Order = Literal["shuffled", "listed"]
+"""How training tasks follow each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +128,7 @@ class Round:
         interface: Omega_t, the one that was shown.
         exposure: Share of rollouts that were to see it.
         seconds: Wall time by stage: rollout, diagnose, profile, weights, evolve.
+        use: What the rollouts of all ranks saw of Omega_t, where `interface.counted`; else None.
     """
 
     index: int
@@ -136,6 +142,7 @@ class Round:
     interface: Interface
     exposure: float
     seconds: dict[str, float]
+    use: RoundUse | None = None
 
     @property
     def rewards(self) -> list[float | None]:
@@ -151,11 +158,13 @@ class Share:
         profile: Counts over its rollouts, replaced attempts included.
         diagnoses: Z(tau_j), in order.
         rewards: r(tau_j), in order.
+        uses: What each saw of the interface, in order; empty where that is not counted.
     """
 
     profile: Profile
     diagnoses: Sequence[Diagnosis]
     rewards: Sequence[float | None]
+    uses: Sequence[CueUse] = ()
 
 
 def _alone(share: Share) -> list[Share]:
@@ -167,14 +176,16 @@ def begin(options: LoopOptions) -> State:
     return State(0, start(options.interface), History(), starting_utilities(options.weights))
 
 
-def schedule(tasks: TaskSet, *, rounds: int, prompts: int, seed: int) -> list[Task]:
-    """Which tasks each round trains on: passes over the set, shuffled anew each pass, cut into rounds.
+def schedule(tasks: TaskSet, *, rounds: int, prompts: int, seed: int, order: Order = "shuffled") -> list[Task]:
+    """Which tasks each round trains on: passes over the set, cut into rounds.
 
     Args:
         tasks: The training tasks.
         rounds: T.
         prompts: Tasks a round.
-        seed: Of the shuffles.
+        seed: Of the shuffles; with `listed`, of the place to begin at.
+        order: `shuffled`, anew in each pass, or `listed`: as the set has them, seed 0 from its first task, seed 1 from
+            where seed 0 ends, and so on around.
 
     Returns:
         T x prompts tasks, round by round.
@@ -187,11 +198,14 @@ def schedule(tasks: TaskSet, *, rounds: int, prompts: int, seed: int) -> list[Ta
             f"a round needs {prompts} different tasks, but split {tasks.name!r} has {len(tasks)}; "
             "lower rollout.prompts or use a larger split"
         )
+    total = rounds * prompts
+    if order == "listed":
+        return [tasks.tasks[(seed * total + i) % len(tasks)] for i in range(total)]
     generator = random.Random(f"seal-schedule-{seed}")
-    order: list[Task] = []
-    while len(order) < rounds * prompts:
-        order.extend(generator.sample(tasks.tasks, len(tasks)))
-    return order[: rounds * prompts]
+    chosen: list[Task] = []
+    while len(chosen) < total:
+        chosen.extend(generator.sample(tasks.tasks, len(tasks)))
+    return chosen[:total]
 
 
 def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: int = 0) -> list[Episode]:
@@ -212,7 +226,8 @@ def deal(tasks: Sequence[Task], state: State, options: LoopOptions, *, offset: i
         cued = options.exposure.cued(
             progress, group_size=group, seed=options.seed, round_index=state.round, prompt=prompt
         )
-        shown = presenter if state.interface.active and cued[sample] and not options.exposure.rescue else BARE
+        shows = state.interface.active and cued[sample] and not options.exposure.rescue
+        shown = presenter.open() if shows else BARE
         episodes.append(Episode(task, sample, shown, seed=(options.seed, state.round + 1, prompt, sample)))
     return episodes
 
@@ -295,7 +310,15 @@ def one_round(
     zs = [diagnose(tau) for tau in taus]  # Z(tau), eqs 5-6
     clock.lap("diagnose")
     replaced = [(attempt.trajectory, attempt.diagnosis) for attempt in first if attempt is not None]
-    mine = Share(aggregate([*zip(taus, zs, strict=True), *replaced]), zs, [tau.verdict.reward for tau in taus])
+    counted = options.interface.counted
+    mine = Share(
+        aggregate([*zip(taus, zs, strict=True), *replaced]),
+        zs,
+        [tau.verdict.reward for tau in taus],
+        [use_of(tau, e.presenter, state.interface.in_place) for tau, e in zip(taus, dealt, strict=True)]
+        if counted
+        else (),
+    )
     batch = gather(mine)
     c = reduce(Profile.merge, (share.profile for share in batch))  # C_t, eq 14
     history = state.history.add(c)
@@ -309,7 +332,15 @@ def one_round(
     )[offset : offset + len(taus)]  # eqs 10-11
     utilities = adapt(state.utilities, c, options.weights)
     clock.lap("weights")
-    omega = evolve(state.interface, history, options.interface)  # Omega_t+1, eq 15
+    use = round_use([u for share in batch for u in share.uses], group_size=options.group_size) if counted else None
+    omega = evolve(  # Omega_t+1, eq 15
+        state.interface,
+        history,
+        options.interface,
+        use=use,
+        progress=(state.round + 1) / options.rounds,
+        seed=options.seed,
+    )
     clock.lap("evolve")
     played = Round(
         index=state.round,
@@ -326,6 +357,7 @@ def one_round(
         interface=state.interface,
         exposure=options.exposure.share(state.round / options.rounds),
         seconds=clock.seconds,
+        use=use,
     )
     return played, State(state.round + 1, omega, history, utilities)
 

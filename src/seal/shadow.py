@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from seal.cues import FailedCall
 from seal.distill import Teacher
 from seal.feedback import feedback
-from seal.rollout import Presenter
+from seal.rollout import PerEpisode, Prepared, Presenter
 from seal.task import Conversation, Message
 from seal.types import Diagnosis, MalformedCall, ToolCall, ToolResult, ToolSpec, Trajectory
 
@@ -37,10 +37,15 @@ class Shadow:
     version: str | None = None
 
     def __init__(self, other: Presenter) -> None:
-        self._other = other
+        self._other = other.open() if isinstance(other, PerEpisode) else other
         self._system: tuple[str | None, str | None] = (None, None)
         self._tools: list[tuple[ToolSpec, ToolSpec]] = []
         self._turns: list[_Turn] = []
+
+    def prepare(self, offers: Sequence[tuple[ToolSpec, ToolSpec]]) -> None:
+        """See `Prepared`."""
+        if isinstance(self._other, Prepared):
+            self._other.prepare(offers)
 
     def system(self, text: str | None) -> str | None:
         """See `Presenter`."""

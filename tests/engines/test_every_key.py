@@ -28,6 +28,8 @@ LOOP = (
     "interface.dwell=1", "interface.patience=1", "interface.rest=1",
 )  # fmt: skip
 
+WEANED = (*CUED, "interface.weaning=helpfulness", "rollout.rounds=3", "interface.measure_every=2", "interface.stages=3")
+
 CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "seed": ("1", ()),
     "environment.name": ("nowhere", ()),
@@ -56,6 +58,7 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rollout.max_cached_tokens": ("1", ()),
     "rollout.sampler": ("vllm", ()),
     "rollout.sampler_tolerance": ("0.1", ()),
+    "rollout.order": ("listed", ()),
     "interface.recipe": ("static", ()),
     "interface.cues": ("['err.format']", CUED),
     "interface.on": ("1.0", LOOP),
@@ -67,6 +70,11 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "interface.dwell": ("2", LOOP),
     "interface.patience": ("1000", LOOP),
     "interface.rest": ("1000", LOOP),
+    "interface.by": ("tool", LOOP[:2]),
+    "interface.budget": ("1", ("interface.recipe=static",)),
+    "interface.weaning": ("helpfulness", (*CUED, "rollout.rounds=3")),
+    "interface.measure_every": ("1", WEANED),
+    "interface.stages": ("2", WEANED),
     "exposure.shape": ("off", CUED),
     "exposure.peak": ("0.25", CUED),
     "exposure.full_until": ("0.0", (*CUED, "exposure.shape=anneal", "rollout.rounds=3", "exposure.zero_at=1.0")),

@@ -87,8 +87,15 @@ def test_the_same_seed_gives_the_same_run(run) -> None:
     assert timeless(one) != timeless(other)
 
 
+CHOOSING = (
+    "interface.recipe=random", "interface.by=tool", "interface.budget=120", "interface.weaning=helpfulness",
+    "interface.measure_every=2", "exposure.peak=0.5",
+)  # fmt: skip
+"""A state of the interface with everything in it: draws, costs, helpfulness, tools, limits."""
+
+
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("extra", [(), ("update.mini_batch=1", "weights.preset=adaptive", "interface.recipe=static")])
+@pytest.mark.parametrize("extra", [(), ("update.mini_batch=1", "weights.preset=adaptive", *CHOOSING)])
 def test_a_killed_run_ends_with_the_weights_of_one_that_was_not(run, tmp_path, model_dir, extra) -> None:
     """SIGKILL at whatever moment; resume as often as it takes."""
     whole, _ = run(*extra, name="whole")

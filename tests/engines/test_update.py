@@ -247,6 +247,10 @@ CASES = {
         "rollout.prompts=5", "rollout.group_size=2", "update.micro_batch=1", *HALF_CUED, "interface.cues=['cap.act']",
         "exposure.rescue=true", "distill.teacher=cues", "distill.weight=0.5", "weights.entropy=1.0",
     ),
+    "cues by tool, drawn, within a budget, by helpfulness": (
+        "exposure.peak=0.5", "interface.recipe=random", "interface.by=tool", "interface.budget=300",
+        "interface.weaning=helpfulness", "interface.measure_every=1", "interface.dwell=1",
+    ),
 }  # fmt: skip
 
 

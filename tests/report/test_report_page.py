@@ -147,3 +147,19 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFi
     assert told["page"] == str(run / "report.html")
     assert told["trajectories"] == 2
     assert (run / "report.html").stat().st_size == told["bytes"]
+
+
+def test_cue_text_stands_against_the_budget_and_helpfulness_beside_it(tmp_path: Path) -> None:
+    cue = "schema.values@add:amount"
+    use = {
+        "characters": 37.5,
+        "most": 60,
+        "left_out": 2,
+        "wanted": {cue: 41.0},
+        "helpfulness": {cue: {"difference": 0.25, "weight": 4.0}},
+    }
+    omega = {"active": [cue], "shown": [cue], "exposure": 0.5, "changes": [], "version": 1, "budget": 60, "use": use}
+    write_report(run_directory(tmp_path / "run", interface=omega), tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text()
+    for text in ("<h2>Cue text</h2>", "6 texts no longer fitted", "41.0", "<h2>Helpfulness of cues</h2>", "+25.0", cue):
+        assert text in html

@@ -12,8 +12,9 @@ from statistics import fmean
 from typing import Any, Protocol
 
 from seal.cues import CUES, FAULT_CUES, CueKind
-from seal.interface import difference
+from seal.evolve import difference
 from seal.loop import Round, State
+from seal.scoped import Scoped, in_order, speaks
 from seal.stats import paired_bootstrap
 from seal.taxonomy import Label
 from seal.types import Diagnosis, FaultKind, MalformedCall, Trajectory
@@ -182,6 +183,7 @@ def round_record(
             "shown": list(played.interface.shown),
             "exposure": played.exposure,
             "changes": difference(played.interface, following.interface),
+            **({"budget": played.interface.budget, "use": played.use.to_json()} if played.use is not None else {}),
         },
         "utilities": {str(label): value for label, value in following.utilities.items()},
         "weights": {
@@ -299,17 +301,28 @@ def interface_gap(
 
 
 def cues_seen(trajectory: Trajectory, active: Sequence[str]) -> tuple[str, ...]:
-    """Which of the active cues a cued rollout saw: schema and capability cues always, error cues if triggered."""
-    seen = {cue for cue in active if CUES[cue].kind is not CueKind.ERROR}
+    """Which of the active cues a cued rollout saw: guidelines always, notes if their tool is there, hints if triggered.
+
+    By id. With a budget, a text that no longer fitted counts as seen, except for hints.
+    """
+    triggered: set[tuple[str, str | None]] = set()
     for turn in trajectory.turns:
         if turn.user != turn.user_shown:
-            seen.add("err.format")
+            triggered.add((FAULT_CUES[FaultKind.MALFORMED], None))
         for step in turn.steps:
             for call, result in zip(step.generation.calls, step.results, strict=True):
                 if result is not None and result.raw != result.shown and result.fault is not None:
                     kind = FaultKind.MALFORMED if isinstance(call, MalformedCall) else result.fault.kind
-                    seen.add(FAULT_CUES[kind])
-    return tuple(cue for cue in CUES if cue in seen)
+                    triggered.add((FAULT_CUES[kind], call.name))
+    seen = []
+    for cue in active:
+        scoped = Scoped.parse(cue)
+        if CUES[scoped.cue].kind is not CueKind.ERROR:
+            if speaks(scoped, trajectory):
+                seen.append(cue)
+        elif any(of == scoped.cue and scoped.concerns(tool) for of, tool in triggered):
+            seen.append(cue)
+    return in_order(seen)
 
 
 def summarise_reliance(rollouts: Sequence[RolloutRecord]) -> dict[str, Any] | None:

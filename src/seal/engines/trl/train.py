@@ -70,7 +70,13 @@ def train(
         require_vllm("rollout.sampler = 'vllm'")
     environment = make(config.environment.name, **config.environment.options)
     tasks = environment.tasks(config.environment.train).take(config.environment.train_tasks)
-    order = schedule(tasks, rounds=config.rollout.rounds, prompts=config.rollout.prompts, seed=config.seed)
+    order = schedule(
+        tasks,
+        rounds=config.rollout.rounds,
+        prompts=config.rollout.prompts,
+        seed=config.seed,
+        order=config.rollout.order,
+    )
     validation = None
     if config.evaluation.every:
         validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
