@@ -113,3 +113,8 @@ def test_one_that_is_not_installed(monkeypatch) -> None:
 def test_the_real_ones() -> None:
     """tensorboard, wandb (offline) and trackio (local): what they wrote is read back."""
     assert beside.run_tests(Path(__file__).parent / "with_packages.py", "trackers").startswith("5 passed")
+
+
+def test_a_cue_for_one_tool_is_on() -> None:
+    found = scalars({"interface": {"active": ["schema.values@book:seats"]}})
+    assert (found["cues/schema.values"], found["cues/err.constraint"]) == (1.0, 0.0)

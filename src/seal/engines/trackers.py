@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from seal.cues import CUES
 from seal.errors import ConfigError, MissingError
+from seal.scoped import Scoped
 from seal.taxonomy import OUTSIDE_PROFILE
 
 PROJECT = "seal"
@@ -107,7 +108,8 @@ class Trackers(AbstractContextManager["Trackers"]):
 def scalars(record: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a round's line by name; what was not measured is left out, never 0.
 
-    `profile/LABEL` is the share of the turns that count; `cues/ID` is 1 while a cue is on, else 0.
+    `profile/LABEL` is the share of the turns that count; `cues/ID` is 1 while a cue is on, for
+    whatever tool, else 0.
 
     Args:
         record: As in rounds.jsonl.
@@ -119,7 +121,7 @@ def scalars(record: Mapping[str, Any]) -> dict[str, float]:
     found |= _named("profile", _shares(record.get("labels") or {}))
     interface = record.get("interface") or {}
     found["cues/exposure"] = interface.get("exposure")
-    active = set(interface.get("active") or ())
+    active = {Scoped.parse(cue).cue for cue in interface.get("active") or ()}
     found |= {f"cues/{cue}": float(cue in active) for cue in CUES}
     gap = record.get("interface_gap") or {}
     for decoding in ("greedy", "sampled"):
