@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
@@ -58,17 +59,19 @@ def train(
             f"{env}; give --recipe: `seal env new NAME` writes one, and docs/tutorial.md has one"
         )
     config = load_config(source, overrides)
+    speaks = os.environ.get("RANK", "0") == "0"  # of the processes that a launcher started, the first
     with (
         resumable(f"To go on: seal train --resume --run {quote(str(directory))}"),
-        result(as_json=json) as answer,
+        result(as_json=json and speaks) as answer,
     ):
         from seal.cli.progress import reporting  # noqa: PLC0415 -- not for --help
 
-        with reporting(config, quiet=quiet) as reporter, needs("trl", "training"):
+        with reporting(config, quiet=quiet or not speaks) as reporter, needs("trl", "training"):
             from seal.engines.trl import train as run_engine  # noqa: PLC0415 -- not for --help
 
             answer.data = dict(run_engine(config, directory, resume=resume, anyway=anyway, reporter=reporter))
-        _say(answer, config, directory)
+        if speaks:
+            _say(answer, config, directory)
     return 0
 
 

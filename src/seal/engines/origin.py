@@ -58,7 +58,7 @@ def _code() -> str:
     home = Path(seal.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
-        if path.relative_to(home).parts[0] in ("cli", "logs", "ablate", "report"):
+        if path.relative_to(home).parts[0] in ("cli", "logs", "ablate", "report", "hub"):
             continue
         digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"(code {digest.hexdigest()[:12]})"

@@ -12,6 +12,9 @@ from seal.models.decode import Forward, evaluating
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_AT_ONCE = 1024
+"""Positions whose logits are in float32 at once: of a whole row they would be gigabytes."""
+
 
 def sequence_logprobs(
     model: PreTrainedModel,
@@ -126,7 +129,10 @@ def _score(forward: Forward, rows: Sequence[_Row], temperature: float, reading: 
     out = forward(ids, mask, places.expand(len(rows), -1), None, wanted, remember=False)
     scored: list[list[float]] = []
     for (prompt, completion), logits, row in zip(rows, out.logits, ids, strict=True):
-        scaled = logits[len(prompt) - 1 - first :][: len(completion)].float() / temperature
+        logits = logits[len(prompt) - 1 - first :][: len(completion)]  # noqa: PLW2901
         targets = row[len(prompt) : len(prompt) + len(completion)]
-        scored.append(reading(scaled, targets).tolist())
+        found: list[float] = []
+        for some, wanted_ids in zip(logits.split(_AT_ONCE), targets.split(_AT_ONCE), strict=True):
+            found += reading(some.float() / temperature, wanted_ids).tolist()
+        scored.append(found)
     return scored
