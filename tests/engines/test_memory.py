@@ -119,3 +119,16 @@ def test_what_settings_change() -> None:
     assert vllm.vllm["weights"] == 2 * sizes.parameters
     assert vllm.rollout["keys and values"] == 0
     assert need(sizes, load_config(None, [*plain[:2], "rollout.sampler=vllm"])).vllm["weights"] == 4 * sizes.parameters
+
+
+def test_rows_are_scored_in_slices_to_the_same_bits(monkeypatch) -> None:
+    from transformers import AutoModelForCausalLM
+
+    from seal.models import logprobs
+
+    model = AutoModelForCausalLM.from_config(configuration("Llama")).eval()
+    prompts, completions = [[1, 2, 3], [4]], [list(range(20)), list(range(50, 61))]
+    whole = logprobs.sequence_logprobs(model, prompts, completions, temperature=0.7)
+    monkeypatch.setattr(logprobs, "_AT_ONCE", 3)
+    assert logprobs.sequence_logprobs(model, prompts, completions, temperature=0.7) == whole
+    assert [len(row) for row in whole] == [20, 11]
