@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import letter
+from models.conftest import make_model, make_tokenizer
+
 HERE = Path(__file__).parent
 
 
@@ -33,3 +36,25 @@ def _on_cpu(monkeypatch):
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.syspath_prepend(str(HERE))
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+    import seal.envs
+    import seal.parse
+
+    names, dialects = dict(seal.envs.BUILT_IN), seal.parse.DIALECTS
+    letter.register()
+    yield
+    seal.envs.BUILT_IN.clear()
+    seal.envs.BUILT_IN.update(names)
+    seal.parse.DIALECTS = dialects
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = make_tokenizer("chatml")
+    make_model(len(tokenizer), positions=512).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,9 @@ from typing import Any
 
 import pytest
 
-import letter
 from cluster.test_verl_sessions import CUED
 from engines.runs import BASE as TRL_BASE
 from engines.runs import gradients
-from models.conftest import make_model, make_tokenizer
 from seal.trace import read_traces
 
 BESIDE = Path(sys.prefix) / "beside"
@@ -50,28 +49,13 @@ for name, overrides in json.loads(sys.argv[1]).items():
 """
 
 
-@pytest.fixture(autouse=True)
-def _registered():
-    import seal.envs
-    import seal.parse
-
-    names, dialects = dict(seal.envs.BUILT_IN), seal.parse.DIALECTS
-    letter.register()
-    yield
-    seal.envs.BUILT_IN.clear()
-    seal.envs.BUILT_IN.update(names)
-    seal.parse.DIALECTS = dialects
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tmp_path_factory, model):
     """One round of TRL for every case."""
     if not (BESIDE / "trl").is_dir():
         pytest.skip(f"needs TRL in {BESIDE}: make setup-verl")
     home = tmp_path_factory.mktemp("trl")
-    tokenizer = make_tokenizer("chatml")
-    make_model(len(tokenizer), positions=512).save_pretrained(home / "model")
-    tokenizer.save_pretrained(home / "model")
+    shutil.copytree(model, home / "model")
     wanted = {name: [*TRL_BASE, f"model.source={home / 'model'}", *ONE, *case] for name, case in CASES.items()}
     here = Path(__file__).parents[2]
     path = os.pathsep.join(map(str, (here / "src", here / "tests", BESIDE)))

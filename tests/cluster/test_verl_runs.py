@@ -16,7 +16,6 @@ import pytest
 
 from cluster.test_verl_sessions import BASE
 from engines.runs import rounds, timeless, weights
-from models.conftest import make_model, make_tokenizer
 from seal.trace import read_traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -39,15 +38,6 @@ RUN = (
     "evaluation.every=1",
     "evaluation.interface_gap=true",
 )
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = make_tokenizer("chatml")
-    make_model(len(tokenizer), positions=512).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 class Cluster:

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import letter
-from models.conftest import make_model, make_tokenizer
-
 CUED = ("interface.recipe=static", "exposure.peak=0.5")
 BASE = (
     "environment.name=letter",
@@ -25,28 +22,6 @@ BASE = (
     "rollout.max_new_tokens=6",
     "update.kl=0.0",
 )
-
-
-@pytest.fixture(autouse=True)
-def _registered():
-    import seal.envs
-    import seal.parse
-
-    names, dialects = dict(seal.envs.BUILT_IN), seal.parse.DIALECTS
-    letter.register()
-    yield
-    seal.envs.BUILT_IN.clear()
-    seal.envs.BUILT_IN.update(names)
-    seal.parse.DIALECTS = dialects
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = make_tokenizer("chatml")
-    make_model(len(tokenizer), positions=512).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 class Client:
