@@ -190,7 +190,7 @@ def test_it_is_sampled_one_conversation_at_a_time(
 
 def test_training_on_it_needs_rows_apart(unplaced: Unplaced) -> None:
     from seal.config import load_config
-    from seal.engines.trl.start import prove_padding
+    from seal.engines.start import prove_padding
 
     assert prove_padding(unplaced, load_config(None, ["update.micro_batch=1"]))
     with pytest.raises(ConfigError, match=r"Unplaced: padding on the left.*update\.micro_batch = 1"):

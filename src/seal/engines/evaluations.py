@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from seal.config import RunConfig
 from seal.engines.progress import Reporter
-from seal.engines.records import interface_gap
 from seal.episodes import play_tasks
 from seal.evaluate import evaluate
 from seal.loop import Round
@@ -47,11 +45,6 @@ class Evaluations:
         self._reporter = reporter
         self.validation, self.test = validation, test
 
-    def due(self, index: int) -> bool:
-        """Whether the policy is validated after a round."""
-        every = self._config.evaluation.every
-        return every > 0 and ((index + 1) % every == 0 or index + 1 == self._config.rollout.rounds)
-
     def validate(self, index: int | None = None, *, temperature: float = 0.0) -> Pairs:
         """The validation tasks in the bare environment; after round `index`, None before the first."""
         assert self.validation is not None
@@ -62,22 +55,9 @@ class Evaluations:
         assert self.test is not None
         return self._bare(self.test, None, 0.0)
 
-    def gap(self, played: Round, greedy: Sequence[tuple[Trajectory, Diagnosis]]) -> dict[str, Any]:
-        """What the round's interface is worth on the validation tasks, greedy and at the rollouts' temperature.
-
-        Args:
-            played: The round.
-            greedy: What `validate` found after it.
-        """
-        temperature = self._config.rollout.temperature
-        return {
-            "active": list(played.interface.shown),
-            "greedy": interface_gap(greedy, self._shown(played, 0.0)),
-            "sampled": {
-                "temperature": temperature,
-                **interface_gap(self.validate(played.index, temperature=temperature), self._shown(played, temperature)),
-            },
-        }
+    def play(self, index: int, temperature: float, shown: Round | None) -> Pairs:
+        """The validation tasks after round `index`: bare, or through the interface of a round."""
+        return self.validate(index, temperature=temperature) if shown is None else self._shown(shown, temperature)
 
     def _bare(self, tasks: TaskSet, index: int | None, temperature: float) -> Pairs:
         """The evaluation module cannot show a cue."""

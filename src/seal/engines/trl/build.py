@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
+from seal.engines.plan import check_sizes
 from seal.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -116,11 +117,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
     rollout, update = config.rollout, config.update
     world = int(processes(config).num_processes)
     step_rows = config.mini_batch * rollout.group_size
-    if step_rows % (update.micro_batch * world):
-        raise ConfigError(
-            f"mini_batch x group_size = {step_rows} must be a multiple of micro_batch x processes = "
-            f"{update.micro_batch} x {world}"
-        )
+    check_sizes(config, world)
     return GRPOConfig(
         output_dir=str(checkpoints),
         seed=config.seed,

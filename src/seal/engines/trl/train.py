@@ -8,27 +8,28 @@ as one that was not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from seal.config import RunConfig
+from seal.engines import start
 from seal.engines.checkpoints import Resumed
 from seal.engines.evaluations import Count, Evaluations
+from seal.engines.journal import Journal
 from seal.engines.origin import origin
+from seal.engines.plan import Plan, plan
 from seal.engines.progress import Reporter, Silent
-from seal.engines.records import rollout_records, round_record
+from seal.engines.records import rollout_records
 from seal.engines.rundir import RunDirectory
+from seal.engines.sessions import options_of
 from seal.engines.trackers import Trackers, check_installed
-from seal.engines.trl import start
 from seal.engines.trl.trained import TrainedModel
-from seal.envs import make
 from seal.evaluate import summarise
-from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
+from seal.loop import Round, State, begin, one_round
 from seal.models.vllm_install import require_vllm
 from seal.redact import settings
-from seal.task import Environment, TaskSet
 from seal.trace import Traced, write_json
 
 if TYPE_CHECKING:
@@ -68,54 +69,20 @@ def train(
     check_installed(config.output.report_to)
     if config.rollout.sampler == "vllm":
         require_vllm("rollout.sampler = 'vllm'")
-    environment = make(config.environment.name, **config.environment.options)
-    tasks = environment.tasks(config.environment.train).take(config.environment.train_tasks)
-    order = schedule(
-        tasks,
-        rounds=config.rollout.rounds,
-        prompts=config.rollout.prompts,
-        seed=config.seed,
-        order=config.rollout.order,
-    )
-    validation = None
-    if config.evaluation.every:
-        validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
+    planned = plan(config)
     from seal.engines.trl.build import processes, quiet  # noqa: PLC0415 -- loads torch and transformers
     from seal.engines.trl.sharding import check_launch  # noqa: PLC0415
 
     process = processes(config)
     check_launch(config, process.num_processes)
-    test = None
-    if config.evaluation.held_out:
-        test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
     with process.main_process_first():
         directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process, anyway=anyway)
     reporter = reporter or Silent()
     trackers = config.output.report_to if process.is_main_process else ()
     with directory, quiet(), Trackers(trackers, run_dir, settings(asdict(config)), note=reporter.note) as tracked:
-        run = _Run(
-            config,
-            directory,
-            environment,
-            validation=validation,
-            test=test,
-            reporter=reporter,
-            trackers=tracked,
-            main=process.is_main_process,
-        )
-        return run.train([task.id for task in order])
-
-
-@dataclass(slots=True)
-class _Measured:
-    """What a run has measured so far; stored in every checkpoint beside the loop's state."""
-
-    before: dict[str, Any] | None = None
-    last: dict[str, Any] | None = None
-    best: dict[str, Any] | None = None
-    best_round: int | None = None
-    held_out_before: dict[str, Any] | None = None
-    seconds: float = 0.0
+        journal = Journal(config, directory, reporter, tracked, rank=process.process_index)
+        run = _Run(config, directory, planned, journal, reporter=reporter, main=process.is_main_process)
+        return run.train([task.id for task in planned.order])
 
 
 class _Run:
@@ -129,37 +96,18 @@ class _Run:
         self,
         config: RunConfig,
         directory: RunDirectory,
-        environment: Environment,
+        planned: Plan,
+        journal: Journal,
         *,
-        validation: TaskSet | None,
-        test: TaskSet | None,
         reporter: Reporter,
-        trackers: Trackers,
         main: bool,
     ) -> None:
-        self.main = main
+        self.main, self.journal = main, journal
         self.config = config
         self.directory = directory
-        self.environment = environment
-        self.validation = validation
-        self.test = test
+        self.environment, _, self.validation, self.test = planned
         self.reporter = reporter
-        self.trackers = trackers
-        self.options = LoopOptions(
-            group_size=config.rollout.group_size,
-            rounds=config.rollout.rounds,
-            interface=config.interface,
-            exposure=config.exposure,
-            weights=config.weights,
-            teacher=config.distill.teacher,
-            seed=config.seed,
-        )
-        self.measured = _Measured()
-        self._round_started = self._update_started = perf_counter()
-        self._played: Round | None = None
-        self._record: dict[str, Any] = {}
-        self._reliance: list[float | None] = []
-        self._advantages: list[float] = []
+        self.options = options_of(config)
 
     def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
@@ -169,11 +117,10 @@ class _Run:
         trainer, checkpoint = self._build(order)
         if checkpoint is None:
             if self.validation is not None and self.config.evaluation.before:
-                self.measured.before = summarise(self.evaluations.validate()).to_json()
+                self.journal.measured.before = summarise(self.evaluations.validate()).to_json()
             if self.test is not None:
-                self.measured.held_out_before = self._test("before")
-        self.measured.seconds += perf_counter() - self._round_started
-        self._round_started = perf_counter()
+                self.journal.measured.held_out_before = self._test("before")
+        self.journal.lap()
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         del trainer  # or the final test could not let it go
         return self._summarise()
@@ -225,14 +172,7 @@ class _Run:
 
         found: list[Resumed | None] = [self.directory.take_up(made_with) if self.main else None]
         (resumed,) = broadcast_object_list(found)
-        for note in resumed.notes:
-            self.reporter.note(note)
-        if resumed.path is None:
-            return begin(self.options), None
-        self.measured = _Measured(**resumed.state["measured"])
-        if resumed.best_lost:
-            self.measured.best = self.measured.best_round = None
-        return State.from_json(resumed.state["loop"]), resumed.path
+        return self.journal.take_up(resumed) or begin(self.options), resumed.path
 
     def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State, Guidance]:
         """Algorithm 1 with the current policy, then what is measured of its rollouts before the update."""
@@ -250,8 +190,6 @@ class _Run:
             )
         started = perf_counter()
         by_turn = self.model.reliance(played)
-        self._reliance = [sum(turns) if turns is not None else None for turns in by_turn]
-        self._played = played
         seconds = {**played.seconds, "reliance": perf_counter() - started}
         started = perf_counter()
         guidance = self.model.guidance(played, gather=self._gather, offset=offset)
@@ -259,28 +197,20 @@ class _Run:
             seconds["guidance"] = perf_counter() - started
         records = rollout_records(played, by_turn, certainty=guidance.certainty, taught=guidance.taught)
         everyone = [line for share in self._gather(records) for line in share]
-        self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
         started = perf_counter()
-        self._record["sampler"], handing_over = self.model.sampled_from(played)
-        if self._record["sampler"] is not None:
+        sampler, handing_over = self.model.sampled_from(played)
+        if sampler is not None:
             seconds["sampler"] = handing_over + perf_counter() - started
-        self._record["seconds"] = seconds
-        self.reporter.begin("update", round_index=played.index, total=None)
-        self._update_started = perf_counter()
+        self.journal.played(played, following, everyone, by_turn, sampler=sampler, seconds=seconds)
         return played, following, guidance
 
     def advantages(self, values: list[float]) -> None:
         """Remember A_j for the trace."""
-        self._advantages = values
+        self.journal.advantages(values)
 
     def updated(self, metrics: Mapping[str, float]) -> None:
         """Validate, then write the round's line and its traces."""
-        played = self._played
-        assert played is not None
-        record, seconds = self._record, self._record.pop("seconds")
-        now = perf_counter()
-        seconds["update"], started = now - self._update_started, now
-        record["update"] = {
+        update = {
             "loss": metrics.get("loss"),
             "grad_norm": metrics.get("grad_norm"),
             "kl": metrics.get("kl"),
@@ -288,36 +218,11 @@ class _Run:
             "clip_ratio": metrics.get("clip_ratio/region_mean"),
             "learning_rate": metrics.get("learning_rate"),
         }
-        record["validation"] = record["interface_gap"] = None
-        if self.evaluations.due(played.index):
-            pairs = self.evaluations.validate(played.index)
-            record["validation"] = self.measured.last = summarise(pairs).to_json()
-            if self.config.evaluation.interface_gap and played.interface.shown:
-                record["interface_gap"] = self.evaluations.gap(played, pairs)
-            self._keep_best(played.index)
-        now = perf_counter()
-        seconds["validation"] = now - started
-        seconds["total"] = now - self._round_started
-        self.measured.seconds += seconds["total"]
-        self._round_started = now
-        record["seconds"] = seconds
-        if self.config.output.traces:
-            self.directory.write_traces(played.index, self._traced(played), rank=self.accelerator.process_index)
-        if self.main:
-            self.directory.write_round(record)
-            self.trackers.log(record)
-            self.reporter.finished_round(record)
-        self.reporter.begin("save", round_index=played.index, total=None)
+        self.journal.updated(update, self.evaluations.play, self._keep)
 
     def saved(self, checkpoint: Path, state: State) -> None:
         """Make the checkpoint whole."""
-        self.directory.store.save(
-            checkpoint,
-            {"loop": state.to_json(), "measured": asdict(self.measured)},
-            rounds=state.round,
-            best_round=self.measured.best_round,
-            keep=self.config.output.keep,
-        )
+        self.journal.saved(checkpoint, state)
 
     def _gather(self, share: _Part) -> list[_Part]:
         """What every rank holds of a round, in the order of their rows (a group can straddle ranks)."""
@@ -333,57 +238,23 @@ class _Run:
             self.directory.write_test(when, (Traced(trajectory, diagnosis) for trajectory, diagnosis in pairs))
         return summarise(pairs).to_json()
 
-    def _keep_best(self, index: int) -> None:
-        """Keep the checkpoint that validates best; of equals, the first."""
-        last, best = self.measured.last, self.measured.best
-        assert last is not None
-        if best is not None and last["success"] <= best["success"]:
-            return
-        self.measured.best, self.measured.best_round = last, index
+    def _keep(self, index: int | None) -> None:
+        """Keep the current weights as the best so far."""
         write = self.model.exporter()
         if self.main:
             self.directory.store.keep_best(index, write)
 
-    def _traced(self, played: Round) -> list[Traced]:
-        first = [Traced(a.trajectory, a.diagnosis, played.index) for a in played.first if a is not None]
-        return first + [
-            Traced(tau, z, played.index, weight.trajectory, advantage, reliance)
-            for tau, z, weight, advantage, reliance in zip(
-                played.trajectories, played.diagnoses, played.weights, self._advantages, self._reliance, strict=True
-            )
-        ]
-
     def _summarise(self) -> dict[str, Any]:
-        measured, store = self.measured, self.directory.store
-        best = store.best
-        started = perf_counter()
+        measured, store = self.journal.measured, self.directory.store
         if measured.best_round is None:  # nothing was validated: the last weights are all there is
-            write = self.model.exporter()
-            if self.main:
-                store.keep_best(None, write)
+            self._keep(None)
         if self.main:
             store.prove_best(measured.best_round)
         self.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
             if measured.best_round not in (None, self.config.rollout.rounds - 1):
-                self.model.become(best)
+                self.model.become(store.best)
             held_out = {"before": measured.held_out_before, "after": self._test("after")}
-        measured.seconds += perf_counter() - started
-        summary = {
-            "seed": self.config.seed,
-            "rounds": self.config.rollout.rounds,
-            "seconds": measured.seconds,
-            "model": self.config.model.source,
-            "environment": self.config.environment.name,
-            "validation": {"before": measured.before, "after": measured.last, "best": measured.best},
-            "held_out": held_out,
-            "best": {
-                "round": measured.best_round,
-                "success": measured.best["success"] if measured.best is not None else None,
-            },
-            "checkpoint": str(best.relative_to(self.directory.path)),
-        }
-        if self.main:
-            self.directory.write_summary(summary)
-        return summary
+        self.journal.lap()
+        return self.journal.summary(held_out=held_out)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
+from seal.engines.start import weights_dtype
 from seal.engines.trl.sharding import gathered, whole_weights
-from seal.engines.trl.start import weights_dtype
 from seal.loop import Round
 from seal.task import Policy
 

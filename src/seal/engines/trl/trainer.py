@@ -26,10 +26,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model, split_tensor_dict
 
 from seal.config import RunConfig
+from seal.engines.rows import dropped, make_row, on_samples, rewards_for_advantages, scored_views, token_weights
 from seal.engines.trl.distillation import averaged, distillation
 from seal.engines.trl.gradients import RowsWithGradient, no_gradient
 from seal.engines.trl.guidance import Guidance
-from seal.engines.trl.rows import dropped, make_row, on_samples, rewards_for_advantages, scored_views, token_weights
 from seal.engines.trl.steps import exchange, places
 from seal.errors import StorageError
 from seal.loop import Round, State
