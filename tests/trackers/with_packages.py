@@ -8,7 +8,9 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,17 @@ def wandb_records(data: bytes):
             whole = b""
 
 
+def wandb_history(file: Path, protocol: Any) -> dict[str, list[float]]:
+    """Values by name."""
+    found: dict[str, list[float]] = {}
+    for data in wandb_records(file.read_bytes()):
+        entry = protocol.Record()
+        entry.ParseFromString(data)
+        for item in entry.history.item:
+            found.setdefault(item.key or "/".join(item.nested_key), []).append(json.loads(item.value_json))
+    return found
+
+
 def test_wandb_offline(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -80,12 +93,11 @@ def test_wandb_offline(tmp_path, monkeypatch) -> None:
     (file,) = (tmp_path / "wandb").rglob("run-*.wandb")
     from wandb.proto import wandb_internal_pb2
 
-    found: dict[str, list[float]] = {}
-    for data in wandb_records(file.read_bytes()):
-        entry = wandb_internal_pb2.Record()
-        entry.ParseFromString(data)
-        for item in entry.history.item:
-            found.setdefault(item.key or "/".join(item.nested_key), []).append(json.loads(item.value_json))
+    deadline = time.monotonic() + 60  # its service writes behind the run's back
+    while (
+        len((found := wandb_history(file, wandb_internal_pb2)).get("success", ())) < 2 and time.monotonic() < deadline
+    ):
+        time.sleep(0.2)
     assert found["success"] == [0.0, 0.125]
     assert found["weights/mean"] == [RECORD["weights"]["mean"]] * 2
     assert scalars(RECORD).keys() <= found.keys()
