@@ -1,6 +1,9 @@
 # make setup    install everything into .venv, nothing else
 # make setup-vllm vLLM with seal in an environment of its own: the sampler vllm (docs/vllm.md), make parsers
 # make test-vllm  the tests that need vLLM, in that environment
+# make setup-verl verl with seal in an environment of its own: seal train --engine verl (docs/verl.md)
+# make test-verl  the tests that need verl, in that environment
+# make verl-check two ranks of verl on this machine's CPUs against one
 # make demo     set up, and run the main job: train a small agent on this machine and show that it got better
 # make test     set up, and run all tests
 # make beside   packages of other ecosystems that some tests play, each set in a folder of its own
@@ -41,7 +44,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-vllm test-vllm bench-vllm whole data demo test lint format parity parsers bench pocket table findings docs
+.PHONY: help setup setup-vllm test-vllm setup-verl test-verl verl-check bench-vllm whole data demo test lint format parity parsers bench pocket table findings docs
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -152,6 +155,40 @@ setup-vllm: setup
 test-vllm:
 	@[ "$(VLLM)" != .venv-vllm ] || $(MAKE) --no-print-directory setup-vllm
 	PYTHONPATH=src $(VLLM)/bin/python -m pytest -q -W default --timeout 1200 tests/samplers $(PYTEST_OPTIONS)
+
+# verl for CPUs or GPUs in an environment of its own (about 2 GB, six minutes): it wants an older transformers. Torch comes
+# first and stays. TRL lies in a folder beside it, since verl patches any that it can import; one test compares the two.
+VERL ?= .venv-verl
+VERL_LACKS := cyclopts docstring_parser gguf hatchling hypothesis iniconfig json_repair jsonschema_rs pathspec \
+  pluggy pytest pytest-timeout rich-rst scipy sortedcontainers tomli_w trove-classifiers
+
+.venv-verl/.seal-ready: requirements-verl.txt
+	$(BIN)/python -m venv --clear .venv-verl
+	.venv-verl/bin/python -m pip install --quiet $(PIP_OPTIONS) "$(TORCH)"
+	@.venv-verl/bin/python -m pip freeze | grep '^torch==' > .venv-verl/torch.txt
+	.venv-verl/bin/python -m pip install --quiet $(PIP_OPTIONS) --constraint .venv-verl/torch.txt --requirement requirements-verl.txt
+	@touch $@
+
+.venv-verl/.seal-trains: .venv-verl/.seal-ready requirements.lock
+	@for name in $(VERL_LACKS); do sed -n -e "s/^\($$name==[^ ]*\).*/\1/p" requirements.lock; done > .venv-verl/lacks.txt
+	.venv-verl/bin/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --requirement .venv-verl/lacks.txt
+	@sed -n -e "s/^\(trl==[^ ]*\).*/\1/p" requirements.lock > .venv-verl/trl.txt
+	.venv-verl/bin/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --upgrade --target .venv-verl/beside --requirement .venv-verl/trl.txt
+	.venv-verl/bin/python -m pip install --quiet $(PIP_OPTIONS) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup-verl: setup
+	@$(MAKE) --no-print-directory .venv-verl/.seal-trains
+
+# VERL names another environment that has what requirements-verl.txt and VERL_LACKS name.
+test-verl:
+	@[ "$(VERL)" != .venv-verl ] || $(MAKE) --no-print-directory setup-verl
+	PYTHONPATH=src $(VERL)/bin/python -m pytest -q -W default tests/cluster tests/live/test_live_with_verl.py $(PYTEST_OPTIONS)
+
+verl-check:
+	@[ "$(VERL)" != .venv-verl ] || $(MAKE) --no-print-directory setup-verl
+	VERL_TWO_RANKS=1 PYTHONPATH=src $(VERL)/bin/python -m pytest -q -W default tests/cluster/test_verl_runs.py -k two_ranks \
+	  $(PYTEST_OPTIONS)
 
 bench-vllm:
 	@[ "$(VLLM)" != .venv-vllm ] || $(MAKE) --no-print-directory setup-vllm

@@ -33,6 +33,7 @@ HEAD = """\
 A recipe is a TOML file. Every key has a default; an unknown key, a wrong type or an impossible value is an error that
 names the place. `seal train --set section.key=value` lays values on top, and the effective configuration stands in the
 run's `config.toml`. With `extends = "NAME"` at its top a recipe holds only what differs from another one beside it.
+[method.md](method.md) has the equations behind `exposure.rescue`, `[distill]` and `weights.entropy`.
 
 ```toml
 seed = 7

@@ -38,6 +38,7 @@ SHORT: Mapping[str, str] = {
     "stripped": "it takes white space, or backslashes, off a string",
     "values": "its patterns have no room for such values: lists, objects, brackets, large integers, bare numbers",
     "several": "it reads one call a message, or those behind the first mark only",
+    "thoughts": "it does not take a thought off before it reads, and fails on what stands there",
     "layout": "the call is not laid out to the letter as the family's template does it, which it asks for",
 }
 """Reasons for an oracle to miss or change a call that is well-formed."""
@@ -137,134 +138,243 @@ def compare(output: Output, oracle: str, answer: Mapping[str, Any]) -> Verdict:
         answer: `{"calls": [...]}`, or `{"error": ...}`.
     """
     parsed = DIALECTS[output.dialect].parse(output.text, output.tools)
-    ours: list[Pair] = [(c.name, comparable(dict(c.arguments))) for c in parsed.calls if isinstance(c, ToolCall)]
+    ours: list[Pair] = [_pair(call) for call in parsed.calls if isinstance(call, ToolCall)]
     malformed = [call for call in parsed.calls if isinstance(call, MalformedCall)]
     theirs = theirs_of(answer)
     verdict = Verdict()
     if ours == theirs:
         return verdict
     missing, extra = _rest(ours, theirs), _rest(theirs, ours)
-    if any(mark in name for name, _ in extra for mark in DIALECTS[output.dialect].marks):
+    for mine, other in _marks_in_names(output, missing, malformed, extra):
         verdict.short.add("names")
-        return verdict
+        extra.remove(other)
+        if mine is not None:
+            missing.remove(mine)
     for left, right in list(_pairs(missing, extra)):
-        reason = _changed(left, right)
-        if reason is not None:
-            verdict.short.add(reason)
-        elif malformed:
-            continue
-        elif (reason := _limit(output, oracle, [left], parsed)) is not None:
-            verdict.short.add(reason)
-        else:
+        reason = _changed(left, right) or _limit(output, oracle, left, ours, theirs)
+        if reason is None and any(left[0] in call.text for call in malformed):
+            continue  # the oracle's call may be the one that we call malformed
+        if reason is None:
             verdict.unexplained.append(f"{left} != {right}")
+        else:
+            verdict.short.add(reason)
         missing.remove(left)
         extra.remove(right)
-    if extra:
-        _explain_extra(output, malformed, extra, verdict)
+    for call in extra:
+        _explain_extra(output, malformed, call, verdict)
     if missing:
-        voided = bool(malformed) or ("error" in answer and not _canonical(output, parsed, whole=True))
-        reason = _missed(output, oracle, missing, parsed, voided=voided)
-        if reason is None:
-            verdict.unexplained.append(f"missed: {missing}")
-        else:
-            verdict.short.add(reason)
+        why = _explain_missing(output, oracle, missing, parsed, theirs, error=str(answer.get("error", "")))
+        verdict.short |= why.short
+        verdict.unexplained += why.unexplained
     if not missing and not extra and verdict.same:
         verdict.unexplained.append("the calls come in another order")
     return verdict
 
 
-def _explain_extra(output: Output, malformed: Sequence[MalformedCall], extra: list[Pair], verdict: Verdict) -> None:
-    reasons = {reason_of(call) for call in malformed}
-    if malformed and None not in reasons:
+def _pair(call: ToolCall) -> Pair:
+    return call.name, comparable(dict(call.arguments))
+
+
+def _marks_in_names(
+    output: Output, missing: Sequence[Pair], malformed: Sequence[MalformedCall], extra: Sequence[Pair]
+) -> list[tuple[Pair | None, Pair]]:
+    """Calls whose names an oracle takes with a mark in them, each with the call of ours that it stands for."""
+    marks, free, found = DIALECTS[output.dialect].marks, list(missing), []
+    for other in extra:
+        cut = next((pair for pair in free if pair[1] == other[1] and _misspelled(pair[0], other[0])), None)
+        if cut is None and not any(mark in other[0] for mark in marks):
+            continue
+        mine = cut or next((pair for pair in free if pair[0] in other[0]), None)
+        if mine is not None:
+            free.remove(mine)
+        elif not malformed:
+            continue
+        found.append((mine, other))
+    return found
+
+
+def _misspelled(name: str, other: str) -> bool:
+    """Whether an oracle cut a name off at a sign, as Kimi's of `name::0`, or left its JSON escapes as they are."""
+    escaped = json.dumps(name)[1:-1], json.dumps(name, ensure_ascii=False)[1:-1]
+    return re.match(rf"{re.escape(other)}\W", name) is not None or (other != name and other in escaped)
+
+
+def _explain_extra(output: Output, malformed: Sequence[MalformedCall], call: Pair, verdict: Verdict) -> None:
+    """Why we do not read a call: by the malformed one that has its name, or because there is no attempt at all."""
+    reasons = {reason_of(broken) for broken in malformed if _speaks_of(broken, call[0])}
+    if reasons and None not in reasons:
         verdict.strict.update(reason for reason in reasons if reason is not None)
-    elif not malformed and any(tag in output.text for tag in (*_THOUGHTS, *_OPENINGS)):
+    elif call[0] in _thought(output.text) or any(tag in call[0] for tag in (*_THOUGHTS, *_OPENINGS)):
         verdict.strict.add("thinking")
-    elif not malformed and _no_attempt(output):
+    elif _no_attempt(output, call[0]):
         verdict.strict.add("content")
     else:
-        verdict.unexplained.append(f"only the oracle reads {extra}; malformed: {[call.reason for call in malformed]}")
+        verdict.unexplained.append(f"only the oracle reads {call}; malformed: {[call.reason for call in malformed]}")
 
 
-def _missed(
+def _speaks_of(broken: MalformedCall, name: str) -> bool:
+    """Whether a malformed call is the one that an oracle reads under a name, or what is left of it."""
+    if name == "None":
+        return '"name"' not in broken.text
+    word = re.search(r"[\w.]+", name)
+    return (word[0] if word else name) in broken.text or "needs an Action before" in broken.reason
+
+
+def _explain_missing(
     output: Output,
     oracle: str,
     missing: Sequence[Pair],
     parsed: Parsed,
+    theirs: Sequence[Pair],
     *,
-    voided: bool,
-) -> str | None:
+    error: str,
+) -> Verdict:
+    """Why an oracle misses calls, one by one."""
+    verdict = Verdict()
+    ours = [_pair(call) for call in parsed.calls if isinstance(call, ToolCall)]
     offered = {tool.name for tool in output.tools}
-    if all(name not in offered for name, _ in missing):
-        return "offered"
-    if (reason := _limit(output, oracle, missing, parsed)) is not None:
-        return reason
-    if voided:
-        return "all"
-    return None if _canonical(output, parsed) else "layout"
+    refused = [
+        pair
+        for pair in ours
+        if _limit(output, oracle, pair, ours, theirs) or (pair[0] not in offered and _drops(output, oracle))
+    ]
+    taken = _taken(parsed, missing, refused)
+    for call in missing:
+        if reason := _limit(output, oracle, call, ours, theirs):
+            verdict.short.add(reason)
+        elif call[0] not in offered and _drops(output, oracle):
+            verdict.short.add("offered")
+        elif call in taken:
+            verdict.short.add("all")
+        elif (output.dialect, oracle) in LAYOUT and not _canonical(output, parsed):
+            verdict.short.add("all" if len(ours) > 1 and _own(output, call, parsed) else "layout")
+        elif error and _thought(output.text):
+            verdict.short.add("thoughts")
+        elif error and _elsewhere(error, parsed):
+            verdict.short.add("all")
+        else:
+            verdict.unexplained.append(f"missed: {call}")
+    return verdict
 
 
-def _no_attempt(output: Output) -> bool:
-    """Whether the marks that a call needs are not whole, or, where it must begin the message, it does not."""
+def _taken(parsed: Parsed, missing: Sequence[Pair], refused: Sequence[Pair]) -> list[Pair]:
+    """Missed calls that go with one that cannot be read: no call that the oracle read stands between the two."""
+    found: list[Pair] = []
+    run: list[Pair] = []
+    cause = False
+    lost = list(missing)
+    for call in (*parsed.calls, None):
+        pair = _pair(call) if isinstance(call, ToolCall) else None
+        if isinstance(call, MalformedCall):
+            cause = True
+        elif pair is not None and pair in lost:
+            lost.remove(pair)
+            run.append(pair)
+            cause = cause or pair in refused
+        else:
+            found += run if cause else []
+            run, cause = [], False
+    return found
+
+
+def _elsewhere(error: str, parsed: Parsed) -> bool:
+    """Whether an oracle failed on a text that is content for us: what it takes for a call there."""
+    region = re.search(r"Content: '(.{8,80}?)'?$", error, re.MULTILINE)
+    return region is not None and region[1][:40] in parsed.content
+
+
+def _drops(output: Output, oracle: str) -> bool:
+    return (output.dialect, oracle) in OFFERED
+
+
+def _thought(text: str) -> str:
+    """What stands in thoughts: all up to the last closing tag, or all of a text that opens with one never closed."""
+    ends = [text.rfind(tag) for tag in _THOUGHTS if tag in text]
+    if ends:
+        return text[: max(ends)]
+    return text if text.lstrip().startswith(_OPENINGS) else ""
+
+
+def _no_attempt(output: Output, name: str) -> bool:
+    """Whether the marks that a call needs are not whole before its name, or it must begin the message and does not."""
     text = output.text
     if output.dialect in WHOLE:
         return not text.lstrip().startswith(("[", "{", "<|python_tag|>{", "<|python_tag|>["))
-    if output.dialect in ("react", "react-json", "command-r"):
-        return True
-    return not any(mark in text for mark in DIALECTS[output.dialect].marks[:2])
+    if output.dialect == "react":
+        return re.search(r"^[ \t]*Action Input[ \t]*\d*[ \t]*:", text, re.MULTILINE) is None
+    if output.dialect in ("react-json", "command-r"):
+        return re.search(r"^[ \t]*Action[ \t]*:\s*(```|\{)", text, re.MULTILINE) is None
+    first = min((at for mark in DIALECTS[output.dialect].marks[:2] if (at := text.find(mark)) >= 0), default=len(text))
+    return name in text[:first] and name not in text[first:]
 
 
-def _canonical(output: Output, parsed: Parsed, *, whole: bool = False) -> bool:
-    """Whether the text holds its calls exactly as the dialect writes them; with `whole`, and nothing else."""
+def _canonical(output: Output, parsed: Parsed) -> bool:
+    """Whether the text holds its calls exactly as the dialect writes them."""
     calls = [call for call in parsed.calls if isinstance(call, ToolCall)]
     try:
         text = DIALECTS[output.dialect].render(calls)
-        return text == output.text.strip() if whole or output.dialect in WHOLE else text in output.text
+        return text == output.text if output.dialect in WHOLE else text in output.text
     except DataError:
         return False
 
 
-def _limit(output: Output, oracle: str, calls: Sequence[Pair], parsed: Parsed) -> str | None:
-    """What the oracle's patterns are known to have no room for, if the output has it."""
+def _own(output: Output, call: Pair, parsed: Parsed) -> bool:
+    """Whether the text holds one call as the dialect writes it."""
+    return any(
+        isinstance(mine, ToolCall) and _pair(mine) == call and _canonical(output, Parsed("", (mine,)))
+        for mine in parsed.calls
+    )
+
+
+Limit = Callable[[Pair, Sequence[Pair], Sequence[Pair]], bool]
+"""Whether a call is beyond an oracle's patterns: the call, our calls of the message, and the oracle's."""
+
+
+def _limit(output: Output, oracle: str, call: Pair, ours: Sequence[Pair], theirs: Sequence[Pair]) -> str | None:
+    """What the oracle's patterns are known to have no room for, if the call has it."""
     for reason, fits in LIMITS.get((output.dialect, oracle), ()):
-        if fits(output, calls, parsed):
+        if fits(call, ours, theirs):
             return reason
     return None
 
 
-def _odd_names(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
-    return any(not re.fullmatch(r"[a-zA-Z]+\w*", word) for word in _words(parsed))
+def _odd_names(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(not re.fullmatch(r"[a-zA-Z]+\w*", word) for word in (call[0], *call[1]))
 
 
-def _dotted(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
-    return any(not re.fullmatch(r"\w+", word) for word in _words(parsed))
+def _dotted(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(not re.fullmatch(r"\w+", word) for word in (call[0], *call[1]))
 
 
-def _foreign(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
-    return any(not re.fullmatch(r"[a-zA-Z0-9_.]+", word) for word in _words(parsed))
+def _foreign(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(not re.fullmatch(r"[a-zA-Z0-9_.]+", word) for word in (call[0], *call[1]))
 
 
-def _words(parsed: Parsed) -> Iterator[str]:
-    for call in parsed.calls:
-        if isinstance(call, ToolCall):
-            yield call.name
-            yield from call.arguments
+def _nested(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(isinstance(value, list | dict) for value in call[1].values())
 
 
-def _nested(_: Output, calls: Sequence[Pair], __: Parsed) -> bool:
-    return any(isinstance(value, list | dict) for _, given in calls for value in given.values())
+def _brackets(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any("]" in value if isinstance(value, str) else _listed(value) for value in call[1].values())
 
 
-def _brackets(output: Output, _: Sequence[Pair], __: Parsed) -> bool:
-    return output.text.count("]") > 1
+def _listed(value: object) -> bool:
+    """Whether a value holds a list, or a text with a bracket."""
+    if isinstance(value, dict):
+        return any("]" in key or _listed(inner) for key, inner in value.items())
+    return isinstance(value, list) or (isinstance(value, str) and "]" in value)
 
 
-def _bare(_: Output, calls: Sequence[Pair], __: Parsed) -> bool:
-    return any(not isinstance(value, str) for _, given in calls for value in given.values())
+def _bare(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(not isinstance(value, str) for value in call[1].values())
 
 
-def _large(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
-    found = (call.arguments for call in parsed.calls if isinstance(call, ToolCall))
-    return any(abs(number) >= 2**53 for given in found for number in _integers(dict(given)))
+def _fenced(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(mark in json.dumps(call[1], ensure_ascii=False) for mark in ("```", "</tool_call>"))
+
+
+def _large(call: Pair, _: Sequence[Pair], __: Sequence[Pair]) -> bool:
+    return any(abs(number) >= 2**53 for number in _integers(call[1]))
 
 
 def _integers(value: object) -> Iterator[int]:
@@ -278,17 +388,17 @@ def _integers(value: object) -> Iterator[int]:
         yield value
 
 
-def _more_than_one(_: Output, __: Sequence[Pair], parsed: Parsed) -> bool:
-    return len(parsed.calls) > 1
+def _more_than_one(_: Pair, ours: Sequence[Pair], theirs: Sequence[Pair]) -> bool:
+    return len(ours) > 1 >= len(theirs)
 
 
-def _separators(output: Output, calls: Sequence[Pair], parsed: Parsed) -> bool:
+def _separators(call: Pair, ours: Sequence[Pair], theirs: Sequence[Pair]) -> bool:
     """A value that a pattern up to the next comma, bracket or quote cannot take in."""
-    texts = (value for _, given in calls for value in given.values() if isinstance(value, str))
-    return _nested(output, calls, parsed) or any(set(text) & set("(),[]{}'\\\n\t") for text in texts)
+    texts = (value for value in call[1].values() if isinstance(value, str))
+    return _nested(call, ours, theirs) or any(set(text) & set("(),[]{}'\\\n\t") for text in texts)
 
 
-LIMITS: Mapping[tuple[str, str], tuple[tuple[str, Callable[[Output, Sequence[Pair], Parsed], bool]], ...]] = {
+LIMITS: Mapping[tuple[str, str], tuple[tuple[str, Limit], ...]] = {
     ("pythonic", "vllm"): (("names", _odd_names),),
     ("olmo", "vllm"): (("names", _odd_names),),
     ("pythonic", "transformers"): (("names", _foreign), ("values", _large)),
@@ -298,8 +408,25 @@ LIMITS: Mapping[tuple[str, str], tuple[tuple[str, Callable[[Output, Sequence[Pai
     ("phi-4-mini", "vllm"): (("values", _brackets),),
     ("llama3", "transformers"): (("several", _more_than_one),),
     ("lfm2", "transformers"): (("names", _dotted), ("values", _separators)),
+    ("xlam", "transformers"): (("values", _fenced),),
 }
 """What an oracle's patterns have no room for, by dialect."""
+
+OFFERED = frozenset({("glm-4.5", "vllm"), ("minimax-m2", "vllm")})
+"""Oracles that read no call of a tool that is not on offer, in any output of the runs that this was written by."""
+
+LAYOUT = frozenset(
+    {
+        *(
+            (name, "transformers")
+            for name in ("command-r", "deepseek-v3", "glaive", "harmony", "kimi-k2", "llama3", "pythonic")
+        ),
+        *((name, "transformers") for name in ("mistral-v11", "xlam")),
+        *((name, "transformers") for name in ("qwen3-coder", "react", "react-json")),
+        *(("deepseek-v3", "vllm"), ("pythonic", "vllm"), ("xlam", "vllm")),
+    }
+)
+"""Oracles whose patterns ask for the family's own layout to the letter."""
 
 
 def _rest(left: Sequence[Pair], right: Sequence[Pair]) -> list[Pair]:
@@ -317,7 +444,8 @@ def _rest(left: Sequence[Pair], right: Sequence[Pair]) -> list[Pair]:
 def _pairs(left: Sequence[Pair], right: Sequence[Pair]) -> Iterator[tuple[Pair, Pair]]:
     free = list(right)
     for item in left:
-        found = next((other for other in free if other[0] == item[0]), None)
+        named = [other for other in free if other[0] == item[0]]
+        found = next((other for other in named if _changed(item, other)), named[0] if named else None)
         if found is not None:
             free.remove(found)
             yield item, found

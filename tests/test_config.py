@@ -106,6 +106,12 @@ def test_recipes_that_extend_the_default_differ_in_what_their_names_say() -> Non
         "workshop-control": {"interface"},
         "workshop-vanilla": {"interface", "exposure", "update"},
         "workshop-naive": {"exposure", "update"},
+        "workshop-rescue": {"exposure", "update"},
+        "workshop-sage": {"exposure", "update"},
+        "workshop-sdar": {"exposure", "distill", "update"},
+        "workshop-opsd": {"exposure", "distill", "update"},
+        "workshop-sdpo": {"interface", "exposure", "distill", "update"},
+        "workshop-aem": {"interface", "exposure", "weights", "update"},
     }.items():
         other = load_config(recipes / f"{name}.toml")
         different = {f.name for f in fields(RunConfig) if getattr(other, f.name) != getattr(default, f.name)}
@@ -134,13 +140,3 @@ def test_what_the_sampler_cannot_do_is_refused_by_name(overrides: list[str], sai
 def test_what_the_sampler_can_do_is_not() -> None:
     config = load_config(None, ["rollout.sampler=vllm", "update.importance_cap=2.0", "lora.enabled=true"])
     assert config.update.importance_cap == 2.0
-
-
-def test_vllm_samples_in_one_process() -> None:
-    from seal.engines.trl.sampling import check_sampler
-
-    config = load_config(None, ["rollout.sampler=vllm"])
-    check_sampler(config, 1)
-    check_sampler(load_config(None), 2)
-    with pytest.raises(ConfigError, match=r"rollout\.sampler = .vllm. samples in one process, and this run has 2"):
-        check_sampler(config, 2)

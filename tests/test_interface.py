@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import dataclasses
-import typing
-
 import orjson
 import pytest
 
+from reach import types_within
 from seal.cues import CUES, FailedCall, describe_constraints, error_hint
 from seal.errors import ConfigError, DataError
-from seal.interface import Interface, InterfaceOptions, Recipe, cue_labels, difference, evolve, showing, start
+from seal.evolve import difference, evolve
+from seal.interface import Interface, InterfaceOptions, Recipe, cue_labels, showing, start
 from seal.profile import History, aggregate
 from seal.rollout import Presenter
 from seal.taxonomy import TABLE5, Label
@@ -195,21 +194,7 @@ def test_what_only_the_documentation_says_is_said_plainly() -> None:
 def test_no_type_that_reaches_a_cue_can_hold_a_reference_answer() -> None:
     """A leak would need one of these types to change: none may hold a verdict, a task or a state difference."""
     forbidden = {"TurnVerdict", "Verdict", "StateDifference", "Task", "Trajectory", "Environment", "Session"}
-
-    def names(hint, seen):
-        for inner in typing.get_args(hint):
-            names(inner, seen)
-        if isinstance(hint, type) and hint.__module__.startswith("seal") and hint.__name__ not in seen:
-            seen.add(hint.__name__)
-            if dataclasses.is_dataclass(hint):
-                for inner in typing.get_type_hints(hint).values():
-                    names(inner, seen)
-        return seen
-
-    reached: set[str] = set()
-    for method in (Presenter.system, Presenter.tool, Presenter.user, Presenter.result, evolve, error_hint):
-        for hint in typing.get_type_hints(method).values():
-            names(hint, reached)
+    reached = types_within(Presenter.system, Presenter.tool, Presenter.user, Presenter.result, evolve, error_hint)
     assert {"ToolSpec", "ToolCall", "History", "Profile"} <= reached
     assert not reached & forbidden
 

@@ -90,6 +90,14 @@ def test_the_schedule_passes_over_all_tasks_before_it_repeats() -> None:
         schedule(tasks, rounds=1, prompts=7, seed=1)
 
 
+def test_a_listed_schedule_keeps_the_order_and_each_seed_goes_on_where_the_one_before_ended() -> None:
+    tasks = Counter().tasks("train")
+    ids = [task.id for task in tasks]
+    first, second = (schedule(tasks, rounds=2, prompts=2, seed=seed, order="listed") for seed in (0, 1))
+    assert [task.id for task in first] == ids[:4]
+    assert [task.id for task in second] == [*ids[4:6], *ids[:2]]
+
+
 def test_bad_sizes() -> None:
     for wrong in ({"group_size": 1}, {"rounds": 0}):
         with pytest.raises(ConfigError):

@@ -371,6 +371,25 @@ def test_llama3_malformed(text: str, words: str) -> None:
     assert parsed.content == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<|python_tag|>{"name": "f", "parameters": {<|python_tag|>"a": 1}}',
+        '<|python_tag|>{"name": "f", "parameters": {"a": "<|python_tag|>"}}',
+        '{="name": "f", "parameters": {}}',
+    ],
+)
+def test_llama3_repairs_nothing(text: str) -> None:
+    """Found by `make parsers`: a tag inside an object was taken out, and an object that is none was content."""
+    (call,) = LLAMA3.parse(text).calls
+    assert isinstance(call, MalformedCall)
+
+
+def test_llama3_objects_divided_by_tags() -> None:
+    text = '<|python_tag|>{"name": "f", "parameters": {}}<|python_tag|>{"name": "g", "parameters": {}}'
+    assert [call.name for call in LLAMA3.parse(text).calls] == ["f", "g"]
+
+
 def test_llama3_keeps_siblings() -> None:
     first, second, third = LLAMA3.parse(f'{A}; {{"name": "c", "parameters": [}}; {B}').calls
     assert (first, third) == (call("a", x="1;2"), call("b"))

@@ -94,7 +94,40 @@ def test_reasons_need_their_condition(scripts: Any) -> None:
     assert _verdict(scripts, "hermes", HERMES, ("f", {"a": 1})).short == {"retyped"}
     spaced = HERMES.replace('"1"', '" x "')
     assert _verdict(scripts, "hermes", spaced, ("f", {"a": "x"})).short == {"stripped"}
-    unknown = HERMES.replace('"f"', '"h"')
-    assert _verdict(scripts, "hermes", unknown).short == {"offered"}
+    unknown = DIALECTS["minimax-m2"].render([ToolCall("h", {"a": "1"})])
+    assert _verdict(scripts, "minimax-m2", unknown).short == {"offered"}
+    assert _verdict(scripts, "hermes", HERMES.replace('"f"', '"h"')).unexplained, (
+        "that oracle reads what is not on offer"
+    )
     assert _verdict(scripts, "hermes", '{"name": "f"}</toolcall>', ("f", {"a": "1"})).strict == {"beside"}
     assert _verdict(scripts, "hermes", "f(a=1)", ("f", {"a": "1"})).strict == {"content"}
+
+
+def test_a_reason_explains_no_more_than_it_says(scripts: Any) -> None:
+    """Each of these was excused by something else in the message."""
+    two = f"{HERMES}\n{HERMES.replace('1', '2')}"
+    one, other = ("f", {"a": "1"}), ("f", {"a": "2"})
+    broken = '<tool_call>\n{"name": "g"'
+    read_between = _verdict(scripts, "hermes", f"{two}\n{broken}", other)
+    assert read_between.unexplained, "the oracle went on reading behind the call that it missed"
+    assert _verdict(scripts, "hermes", f"{two}\n{broken}", one).short == {"all"}
+    foreign = _verdict(scripts, "hermes", f"{HERMES}\n{broken}", one, ("h", {}))
+    assert foreign.unexplained, "the malformed call has nothing of the one that the oracle reads"
+    python = "[f(a='1'), _g()]"
+    assert _verdict(scripts, "pythonic", python, ("f", {"a": "1"})).short == {"names"}
+    assert _verdict(scripts, "pythonic", python).short == {"names", "all"}, "f goes with the one that cannot be read"
+    assert _verdict(scripts, "pythonic", python, ("_g", {})).unexplained, "it read that name, so f went with nothing"
+    assert _verdict(scripts, "pythonic", "[f(a='1'), g()]", ("f", {"a": "1"})).unexplained
+    phi = DIALECTS["phi-4-mini"].render([ToolCall("f", {"a": "x"}), ToolCall("f", {"a": "y"})])
+    assert _verdict(scripts, "phi-4-mini", phi).unexplained, "the list's own bracket is no value"
+    llama = DIALECTS["llama3"].render([ToolCall("f", {"a": "x"}), ToolCall("f", {"a": "y"})])
+    assert _verdict(scripts, "llama3", llama, ("f", {"a": "x"}), oracle="transformers").short == {"several"}
+    spaced = HERMES.replace(": ", " : ")
+    assert _verdict(scripts, "hermes", spaced).unexplained, "that oracle does not ask for the layout to the letter"
+    thought = "<think>hm</think>\n" + HERMES
+    assert _verdict(scripts, "hermes", thought, one, ("f", {"a": "3"})).unexplained, "f stands in no thought"
+
+
+def test_a_value_is_compared_with_the_call_that_it_belongs_to(scripts: Any) -> None:
+    two = f"{HERMES}\n{HERMES.replace('1', '2')}"
+    assert _verdict(scripts, "hermes", two, ("f", {"a": 2}), ("f", {"a": 1})).short == {"retyped"}

@@ -17,9 +17,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from seal.distill import DistillOptions
 from seal.errors import ConfigError
 from seal.exposure import Exposure
 from seal.interface import InterfaceOptions, Recipe
+from seal.loop import Order
 from seal.ranges import Range, check_ranges
 from seal.recipes import read_recipe
 from seal.toml import read_value
@@ -130,6 +132,8 @@ class RolloutConfig:
             round and is checked against it (docs/vllm.md).
         sampler_tolerance: Of vLLM: nats by which it may differ from the trained model on fixed tokens after a transfer
             of weights; beyond, the run stops.
+        order: Of the training tasks: `shuffled` in each pass over them, or `listed`, as the split has them, from a
+            place that the seed gives.
     """
 
     rounds: Annotated[int, Range(1, 1_000_000)] = 10
@@ -141,6 +145,7 @@ class RolloutConfig:
     max_cached_tokens: Annotated[int, Range(1, 1_000_000_000_000)] = 200_000
     sampler: Literal["transformers", "vllm"] = "transformers"
     sampler_tolerance: Annotated[float, Range(0, 100, above=True)] = 1e-3
+    order: Order = "shuffled"
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -244,7 +249,7 @@ class OutputConfig:
         keep: Checkpoints kept beside the best one, at least 2 so that a crash while saving loses nothing.
         traces: Write every rollout to `traces/`.
         reliance: Measure how much cued rollouts lean on their cues; costs a forward pass over each of them.
-        report_to: Experiment trackers, through TRL: `trackio`, `wandb`, `tensorboard`.
+        report_to: Experiment trackers: `trackio`, `wandb`, `tensorboard` (docs/trackers.md).
     """
 
     save_every: Annotated[int, Range(1, 1_000_000)] = 1
@@ -273,7 +278,8 @@ class RunConfig:
         rollout: How episodes are sampled.
         interface: Omega.
         exposure: Which share of the rollouts sees Omega.
-        weights: How labels weigh on advantages.
+        weights: How labels and certainty weigh on advantages.
+        distill: Whether the policy, reading more, teaches itself.
         update: The policy update.
         evaluation: Validation during training.
         output: What is kept.
@@ -287,6 +293,7 @@ class RunConfig:
     interface: InterfaceOptions = field(default_factory=InterfaceOptions)
     exposure: Exposure = field(default_factory=Exposure)
     weights: WeightOptions = field(default_factory=WeightOptions)
+    distill: DistillOptions = field(default_factory=DistillOptions)
     update: UpdateConfig = field(default_factory=UpdateConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
@@ -303,8 +310,40 @@ class RunConfig:
             raise ConfigError(
                 f"update.micro_batch must divide mini_batch x group_size = {rows}, got {self.update.micro_batch}"
             )
-
+        self._check_interface()
         self._check_sampler()
+        if self.interface.weaning != "off" and self.exposure.rescue:
+            raise ConfigError(
+                "interface.weaning = 'helpfulness' compares rollouts with cues and without in each group, and "
+                "exposure.rescue shows cues to groups that were chosen for having failed without them: their next "
+                "rollouts would do better in any case. Use one of the two"
+            )
+        if self.interface.weaning != "off" and (self.exposure.shape == "off" or self.exposure.peak in (0.0, 1.0)):
+            raise ConfigError(
+                "interface.weaning = 'helpfulness' compares rollouts with cues and without in each group: it needs an "
+                f"exposure.peak between 0 and 1 and a shape that is not 'off', got exposure.peak = "
+                f"{self.exposure.peak:g} and shape = {self.exposure.shape!r}"
+            )
+
+    def _check_interface(self) -> None:
+        """Refuse what would read the interface, or rollouts without it, where there are none."""
+        off, exposure = self.interface.recipe is Recipe.OFF, self.exposure
+        if exposure.rescue and off:
+            raise ConfigError(
+                "exposure.rescue plays groups again with cues, and interface.recipe = 'off' has none; choose another "
+                "interface.recipe"
+            )
+        if self.distill.teacher == "cues" and off:
+            raise ConfigError(
+                "distill.teacher = 'cues' reads what the interface shows, and interface.recipe = 'off' shows nothing; "
+                "choose another interface.recipe (exposure.shape = 'off' keeps cues from the rollouts themselves)"
+            )
+        everyone = exposure.shape == "constant" and exposure.peak >= 1 and not exposure.rescue
+        if self.distill.teacher != "off" and everyone and not off:
+            raise ConfigError(
+                f"distill.teacher = {self.distill.teacher!r} teaches rollouts without cues, and exposure.shape = "
+                "'constant' with exposure.peak = 1 deals cues to all; set exposure.shape = 'off' or a lower peak"
+            )
 
     def _check_sampler(self) -> None:
         """Refuse what the sampler vllm cannot do, and what cannot be done without it."""

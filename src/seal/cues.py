@@ -34,6 +34,9 @@ class CueKind(StrEnum):
 
 Aspect = Literal["required", "values", "format", ""]
 
+Scope = Literal["cue", "tool", "argument"]
+"""How narrowly a cue can be shown: everywhere, for one tool, for one argument of a tool."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cue:
@@ -45,6 +48,8 @@ class Cue:
         labels: Failures that turn it on.
         text: The guideline, or what the cue does, in one line.
         aspect: For schema cues: what of the documentation it spells out.
+        scope: The narrowest scope that it can be shown in. Only cues whose failures are those of the policy's own
+            calls can be narrowed (`seal.scoped`).
     """
 
     id: str
@@ -52,6 +57,7 @@ class Cue:
     labels: tuple[Label, ...]
     text: str
     aspect: Aspect = ""
+    scope: Scope = "cue"
 
 
 _CATALOGUE = (
@@ -61,6 +67,7 @@ _CATALOGUE = (
         (Label.ARGUMENT_MISMATCH,),
         "spells out which arguments are required",
         "required",
+        "tool",
     ),
     Cue(
         "schema.values",
@@ -68,6 +75,7 @@ _CATALOGUE = (
         (Label.ARGUMENT_MISMATCH,),
         "spells out types, allowed values, ranges and formats",
         "values",
+        "argument",
     ),
     Cue(
         "schema.format",
@@ -75,18 +83,21 @@ _CATALOGUE = (
         (Label.INVALID_TOOL_CALL,),
         "says how a call of the tool is written",
         "format",
+        "tool",
     ),
     Cue(
         "err.constraint",
         CueKind.ERROR,
         (Label.ARGUMENT_MISMATCH,),
         "after refused arguments: which constraint was broken and how such an error is repaired",
+        scope="argument",
     ),
     Cue(
         "err.recovery",
         CueKind.ERROR,
         (Label.RECOVERY_FAILURE,),
         "after a tool's error: what kind of error it is and how such an error is repaired",
+        scope="tool",
     ),
     Cue(
         "err.format",
@@ -130,7 +141,9 @@ CUES: Mapping[str, Cue] = MappingProxyType({cue.id: cue for cue in _CATALOGUE})
 """Every cue by id."""
 
 
-def describe_constraints(documentation: ToolSpec, aspect: Aspect, *, offered: ToolSpec | None = None) -> str:
+def describe_constraints(
+    documentation: ToolSpec, aspect: Aspect, *, offered: ToolSpec | None = None, argument: str | None = None
+) -> str:
     """Put one aspect of a tool's public documentation into words (phi_schema).
 
     Args:
@@ -138,6 +151,7 @@ def describe_constraints(documentation: ToolSpec, aspect: Aspect, *, offered: To
         aspect: `required`, `values` or `format`.
         offered: The specification that the bare environment shows. What the documentation says in plain words and the
             offer does not is preferred to formal constraints.
+        argument: Speak of this argument alone (aspect `values`); None for the whole tool.
 
     Returns:
         A sentence, or "" when the documentation has nothing to say.
@@ -150,9 +164,10 @@ def describe_constraints(documentation: ToolSpec, aspect: Aspect, *, offered: To
         notes = [
             f"{name}: {note}"
             for name, schema in properties.items()
-            if (note := _unsaid(documentation, offered, name) or _constraint(schema))
+            if argument in (None, name) and (note := _unsaid(documentation, offered, name) or _constraint(schema))
         ]
-        sentences = [_unsaid(documentation, offered), f"Arguments: {'; '.join(notes)}" if notes else ""]
+        whole = _unsaid(documentation, offered) if argument is None else ""
+        sentences = [whole, f"Arguments: {'; '.join(notes)}" if notes else ""]
         return _cut(" ".join(f"{sentence}." for sentence in sentences if sentence))
     if aspect == "format":
         names = ", ".join(properties) or "none"
@@ -172,6 +187,18 @@ def _unsaid(documentation: ToolSpec | None, offered: ToolSpec | None, argument: 
             schema = spec.parameters.get("properties", {}).get(argument, {})
             texts.append(str(schema.get("description", "")) if isinstance(schema, Mapping) else "")
     return texts[0].rstrip(". ") if texts[0] != texts[1] else ""
+
+
+def telling_argument(documentation: ToolSpec, offered: ToolSpec) -> tuple[str, str] | None:
+    """An argument of a tool and what its documentation says of it: the first that the offer says nothing of, if any.
+
+    Returns:
+        Name and words; None if the documentation says nothing of any argument.
+    """
+    properties: Mapping[str, Any] = documentation.parameters.get("properties", {})
+    said = [(name, _constraint(schema)) for name, schema in properties.items()]
+    unsaid = [(name, _unsaid(documentation, offered, name)) for name in properties]
+    return next(((name, words) for name, words in (*unsaid, *said) if words), None)
 
 
 def _constraint(schema: Mapping[str, Any]) -> str:

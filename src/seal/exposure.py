@@ -7,6 +7,7 @@ anneals exposure). The published method shows its interface to every rollout to 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -26,12 +27,15 @@ class Exposure:
         peak: Largest share.
         full_until: Fraction of training up to which the share is `peak`.
         zero_at: Fraction of training from which it is 0.
+        rescue: Play every rollout without cues first, and deal the share to groups without any success alone: so many
+            of their rollouts are played again with cues and replaced (SAGE, arXiv 2602.03143; docs/method.md).
     """
 
     shape: ExposureShape = "constant"
     peak: Annotated[float, Range(0, 1)] = 1.0
     full_until: Annotated[float, Range(0, 1)] = 1 / 3
     zero_at: Annotated[float, Range(0, 1)] = 2 / 3
+    rescue: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -39,6 +43,11 @@ class Exposure:
         if self.full_until > self.zero_at:
             raise ConfigError(
                 f"exposure needs full_until <= zero_at, got full_until={self.full_until} and zero_at={self.zero_at}"
+            )
+        if self.rescue and self.shape == "off":
+            raise ConfigError(
+                "exposure.rescue shows cues to groups without a success, and exposure.shape = 'off' shows none: choose "
+                "'constant' or 'anneal'"
             )
 
     def share(self, progress: float) -> float:
@@ -73,3 +82,18 @@ class Exposure:
         count = int(exact) + (generator.random() < exact - int(exact))
         chosen = set(generator.sample(range(group_size), count))
         return tuple(sample in chosen for sample in range(group_size))
+
+
+def without_success(rewards: Sequence[float | None], group_size: int) -> list[bool]:
+    """Which groups are to be rescued: some rollout was scored, and none succeeded (SAGE's trigger, sum R = 0).
+
+    Args:
+        rewards: r(tau_j), whole groups one after the other; None for unscored rollouts.
+        group_size: G.
+
+    Returns:
+        One entry a group.
+    """
+    assert len(rewards) % group_size == 0, (len(rewards), group_size)
+    groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
+    return [any(r is not None for r in group) and not any((r or 0.0) > 0 for r in group) for group in groups]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from seal.errors import Blame, EnvironmentFailure, EpisodeFailed, Failure, InfrastructureFailure, boundary
 from seal.schema import violations
@@ -64,6 +64,24 @@ class Presenter(Protocol):
         offered: Sequence[str],
     ) -> str:
         """The text of a call's result; `spec` is the tool as offered, None for an unknown one."""
+        ...
+
+
+@runtime_checkable
+class PerEpisode(Protocol):
+    """A presenter that counts or remembers, and is therefore opened for each episode."""
+
+    def open(self) -> Presenter:
+        """A presenter for one episode."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A presenter that wants to know all tools of a turn before it shows the first."""
+
+    def prepare(self, offers: Sequence[tuple[ToolSpec, ToolSpec]]) -> None:
+        """Hear of tools: each as offered and as documented."""
         ...
 
 
@@ -130,6 +148,8 @@ class Run:
         self.episode = episode
         self.conversation = Conversation((), (), task_id=episode.task.id, seed=episode.seed)
         self.done = False
+        presenter = episode.presenter
+        self._presenter = presenter.open() if isinstance(presenter, PerEpisode) else presenter
         self._environment = environment
         self._policy_name = policy_name
         self._session: Session | None = None
@@ -177,7 +197,7 @@ class Run:
             n_turns=max(1, len(self._turns)) if self._n_turns is None else self._n_turns,
             verdict=self._verdict,
             finish=self._finish,
-            interface=self.episode.presenter.version,
+            interface=self._presenter.version,
             failure=self._failure,
             environment=self._environment.name,
             policy=self._policy_name,
@@ -198,7 +218,7 @@ class Run:
         if isinstance(session, Documented):
             self._documentation = dict(session.documentation())
         system = session.system_message()
-        shown = self.episode.presenter.system(system)
+        shown = self._presenter.system(system)
         if system or shown:
             self.conversation.messages.append(Message("system", shown or "", system or ""))
         self._begin_turn(session, None)
@@ -211,7 +231,9 @@ class Run:
             return
         new = tuple(spec for spec in session.tools() if spec.name not in self._offered)
         self._offered.update((spec.name, spec) for spec in new)
-        presenter = self.episode.presenter
+        presenter = self._presenter
+        if isinstance(presenter, Prepared):
+            presenter.prepare([(spec, self._documented(spec)) for spec in new])
         new_shown = tuple(presenter.tool(spec, self._documented(spec)) for spec in new)
         shown = presenter.user(text, self._unread)
         self._user, self._steps, self._unread = (text, shown), [], ()
@@ -255,7 +277,7 @@ class Run:
         documentation = self._documented(spec) if spec is not None else None
         if documentation is not None and isinstance(call, ToolCall):
             result = replace(result, violations=violations(documentation, call.arguments))
-        shown = self.episode.presenter.result(call, result, spec, documentation, tuple(self._offered))
+        shown = self._presenter.result(call, result, spec, documentation, tuple(self._offered))
         result = replace(result, shown=shown)
         self.conversation.messages.append(
             Message(

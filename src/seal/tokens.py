@@ -5,11 +5,12 @@ Pure and exact: the ids are those that the policy read and sampled, glued togeth
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from seal.errors import DataError
-from seal.types import Trajectory
+from seal.types import StepTokens, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,14 @@ def trajectory_tokens(trajectory: Trajectory, view: Literal["shown", "bare"] = "
     Raises:
         DataError: If a sample has no token record, or a record's lengths do not agree.
     """
-    prompt: tuple[int, ...] | None = None
-    ids: list[int] = []
-    mask: list[int] = []
-    logprobs: list[float] = []
-    turns: list[int] = []
+    return lay_out(_samples(trajectory, view))
+
+
+Sample = tuple[tuple[int, ...], StepTokens, int]
+"""The context ids added since the sample before, the sample, and its user turn."""
+
+
+def _samples(trajectory: Trajectory, view: Literal["shown", "bare"]) -> Iterator[Sample]:
     for turn in trajectory.turns:
         for number, step in enumerate(turn.steps):
             tokens = step.generation.tokens
@@ -69,17 +73,34 @@ def trajectory_tokens(trajectory: Trajectory, view: Literal["shown", "bare"] = "
                     f"{where}: expected one log-probability per sampled id, "
                     f"got {len(tokens.logprobs)} for {len(tokens.sampled)} ids"
                 )
-            context = tokens.shown if view == "shown" else tokens.bare
-            if prompt is None:
-                prompt = context
-            else:
-                ids += context
-                mask += [0] * len(context)
-                logprobs += [0.0] * len(context)
-            ids += tokens.sampled
-            mask += [1] * len(tokens.sampled)
-            logprobs += tokens.logprobs
-            turns += [turn.index] * (len(ids) - len(turns))
+            yield tokens.shown if view == "shown" else tokens.bare, tokens, turn.index
+
+
+def lay_out(samples: Iterable[Sample]) -> TokenRow | None:
+    """Glue samples and their contexts together.
+
+    Args:
+        samples: In order.
+
+    Returns:
+        The row, or None if nothing was sampled.
+    """
+    prompt: tuple[int, ...] | None = None
+    ids: list[int] = []
+    mask: list[int] = []
+    logprobs: list[float] = []
+    turns: list[int] = []
+    for context, tokens, turn in samples:
+        if prompt is None:
+            prompt = context
+        else:
+            ids += context
+            mask += [0] * len(context)
+            logprobs += [0.0] * len(context)
+        ids += tokens.sampled
+        mask += [1] * len(tokens.sampled)
+        logprobs += tokens.logprobs
+        turns += [turn] * (len(ids) - len(turns))
     if prompt is None or not any(mask):
         return None
     return TokenRow(prompt, tuple(ids), tuple(mask), tuple(logprobs), tuple(turns))

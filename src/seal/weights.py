@@ -37,6 +37,8 @@ class WeightOptions:
         shuffle: Control: the same weights dealt to other trajectories of the batch at random.
         alpha: Gain of the adaptive utilities.
         beta: Step of their moving average.
+        entropy: lambda of AEM: rescales the advantage of each response (one message of the policy) by how certain it
+            was, on top of the labels' weights (`seal.modulation`; docs/method.md). 0 for not.
     """
 
     preset: Literal["paper", "adaptive", "off"] = "paper"
@@ -45,6 +47,7 @@ class WeightOptions:
     shuffle: bool = False
     alpha: Annotated[float, Range(0, 1000)] = 1.0
     beta: Annotated[float, Range(0, 1, above=True)] = 0.25
+    entropy: Annotated[float, Range(0, 100)] = 0.0
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -105,3 +105,16 @@ def test_a_recipe_that_cannot_extend_says_why(tmp_path: Path, text: str, message
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises((ConfigError, MissingError), match=message):
         load_config(tmp_path / "mine.toml")
+
+
+def test_the_rivals_are_plain_changes_on_the_default_and_equal_their_recipes() -> None:
+    """But for settings without effect: where nobody is dealt cues, how cued rollouts are scored."""
+    root = Path(__file__).resolve().parents[2]
+    found = read_design(root / "designs" / "rivals.toml", find=recipes.find)
+    assert [unit.seed for unit in found.units] == list(range(1, 17))
+    for name in ("vanilla", "rescue", "sage", "sdar", "opsd", "sdpo", "aem"):
+        cell, recipe = found.config(name, found.units[0]), load_config(root / "recipes" / f"workshop-{name}.toml")
+        for section in ("interface", "exposure", "weights", "distill", "environment", "rollout"):
+            assert getattr(cell, section) == getattr(recipe, section), (name, section)
+        dealt = cell.exposure.shape != "off"
+        assert (cell.update == recipe.update) or not dealt, name

@@ -243,3 +243,50 @@ def test_the_configuration_reference_is_up_to_date() -> None:
     finally:
         sys.path.remove(str(scripts))
     assert make_config_docs.TARGET.read_text(encoding="utf-8") == make_config_docs.render(), "run `make docs`"
+
+
+class Verl(Engine):
+    """Stands for `seal.engines.verl.train`."""
+
+    settings: tuple[str, ...] = ()
+
+    def __call__(self, config: RunConfig, run_dir: Path, *, settings: Any = (), **options: Any) -> dict[str, Any]:  # type: ignore[override]
+        self.settings = tuple(settings)
+        answer = super().__call__(config, run_dir, **options)
+        (run_dir / "verl.json").write_text("[]")
+        return answer
+
+
+@pytest.fixture
+def verl(monkeypatch: pytest.MonkeyPatch) -> Verl:
+    made = Verl()
+    monkeypatch.setattr("seal.engines.verl.train", made)
+    monkeypatch.setattr("seal.cli.train.find_spec", lambda _name: True)
+    return made
+
+
+def test_the_engine_verl_gets_its_settings_and_keeps_its_runs(seal: Seal, engine: Engine, verl: Verl) -> None:
+    flags = ("--engine", "verl", "--verl", "trainer.nnodes=2", "--verl", "a.b=[c]")
+    assert seal("train", "--run", "run", *flags).code == 0
+    assert verl.settings == ("trainer.nnodes=2", "a.b=[c]")
+    assert engine.directory == Path()
+    assert seal("train", "--run", "run", "--resume").code == 0
+    assert verl.resume is True
+    assert verl.settings == ()
+    other = seal("train", "--run", "run", "--resume", "--engine", "trl")
+    assert other.code == 2
+    assert "was started with --engine verl" in other.err
+
+
+def test_settings_of_verl_without_its_engine_are_refused(seal: Seal, engine: Engine) -> None:
+    outcome = seal("train", "--verl", "trainer.nnodes=2")
+    assert outcome.code == 2
+    assert "--verl is for --engine verl" in outcome.err
+    assert "trl, verl" in seal("train", "--engine", "megatron").err.replace("'", "").replace('"', "")
+
+
+def test_without_verl_one_is_told_how_to_get_it(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seal.cli.train.find_spec", lambda _name: None)
+    outcome = seal("train", "--engine", "verl")
+    assert outcome.code != 0
+    assert "make setup-verl" in outcome.err

@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 
 SHORT = ("rollout.rounds=1", "evaluation.every=0", "output.traces=false", "output.save_every=1000")
 CUED = ("interface.recipe=static", "exposure.peak=0.5")
+TAUGHT = ("interface.recipe=static", "exposure.shape=off", "distill.teacher=cues")
 LORA = ("lora.enabled=true", "lora.r=2")
 STEPS = ("update.mini_batch=1", "update.iterations=2")
 VALIDATED = ("evaluation.every=1", "evaluation.before=false")
@@ -26,6 +27,8 @@ LOOP = (
     "rollout.rounds=5", "update.learning_rate=1e-9", "interface.cues=['cap.act']", "exposure.peak=0.25",
     "interface.dwell=1", "interface.patience=1", "interface.rest=1",
 )  # fmt: skip
+
+WEANED = (*CUED, "interface.weaning=helpfulness", "rollout.rounds=3", "interface.measure_every=2", "interface.stages=3")
 
 CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "seed": ("1", ()),
@@ -55,6 +58,7 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rollout.max_cached_tokens": ("1", ()),
     "rollout.sampler": ("vllm", ()),
     "rollout.sampler_tolerance": ("0.1", ()),
+    "rollout.order": ("listed", ()),
     "interface.recipe": ("static", ()),
     "interface.cues": ("['err.format']", CUED),
     "interface.on": ("1.0", LOOP),
@@ -66,16 +70,28 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "interface.dwell": ("2", LOOP),
     "interface.patience": ("1000", LOOP),
     "interface.rest": ("1000", LOOP),
+    "interface.by": ("tool", LOOP[:2]),
+    "interface.budget": ("1", ("interface.recipe=static",)),
+    "interface.weaning": ("helpfulness", (*CUED, "rollout.rounds=3")),
+    "interface.measure_every": ("1", WEANED),
+    "interface.stages": ("2", WEANED),
     "exposure.shape": ("off", CUED),
     "exposure.peak": ("0.25", CUED),
     "exposure.full_until": ("0.0", (*CUED, "exposure.shape=anneal", "rollout.rounds=3", "exposure.zero_at=1.0")),
     "exposure.zero_at": ("0.4", (*CUED, "exposure.shape=anneal", "rollout.rounds=3", "exposure.full_until=0.0")),
+    "exposure.rescue": ("true", (*CUED, "exposure.peak=1.0")),
     "weights.preset": ("off", ()),
     "weights.by": ("turn", ()),
     "weights.normalise": ("outcome", ()),
     "weights.shuffle": ("true", ()),
     "weights.alpha": ("2.0", ("weights.preset=adaptive",)),
     "weights.beta": ("0.5", ("weights.preset=adaptive",)),
+    "weights.entropy": ("2.0", ()),
+    "distill.teacher": ("feedback", TAUGHT),
+    "distill.loss": ("reverse_kl", TAUGHT),
+    "distill.gate": ("none", TAUGHT),
+    "distill.weight": ("0.5", TAUGHT),
+    "distill.beta": ("0.5", TAUGHT),
     "update.learning_rate": ("0.02", ()),
     "update.warmup_rounds": ("2", ()),
     "update.mini_batch": ("1", ()),
@@ -141,6 +157,7 @@ def outcome(tmp_path_factory, model_dir):
     from torch.nn.modules.module import register_module_forward_pre_hook
 
     module = importlib.import_module("seal.engines.trl.train")
+    trackers = importlib.import_module("seal.engines.trackers")
     known: dict[tuple[str, ...], Any] = {}
 
     def of(*overrides: str) -> Any:
@@ -157,7 +174,7 @@ def outcome(tmp_path_factory, model_dir):
 
         hook = register_module_forward_pre_hook(count)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "find_spec", lambda _name: None)
+            patch.setattr(trackers, "find_spec", lambda _name: None)
             try:
                 config = load_config(None, [*BASE, *SHORT, f"model.source={model_dir}", *overrides])
                 summary = module.train(config, path)

@@ -324,7 +324,7 @@ class Counted:
 @pytest.mark.parametrize("chosen", ["first", "last"])
 @pytest.mark.parametrize("start", ["base", "adapter"])
 def test_the_final_test_holds_one_model(start, chosen, trained, starts, run, tmp_path, monkeypatch) -> None:
-    """The trainer's own where it is the chosen one; else the export, after the trainer's has been let go."""
+    """The trainer's own, which takes the chosen weights back; else the export, after the trainer's has been let go."""
     from seal.engines.trl.train import _Run
 
     original = _Run._keep_best
@@ -348,8 +348,51 @@ def test_the_final_test_holds_one_model(start, chosen, trained, starts, run, tmp
     )
     assert summary["best"]["round"] == (0 if chosen == "first" else 1)
     assert len(said) == 1
-    assert counted.alive == ([0, 0] if chosen == "first" else [0])
+    of_both = start == "adapter" and trained == "LoRA"
+    assert counted.alive == ([0, 0] if chosen == "first" and of_both else [0])
     assert answers(directory / "traces" / "held-out-after.jsonl") == evaluated(directory)
+
+
+@pytest.mark.parametrize("trained", ["full", "LoRA"])
+@pytest.mark.parametrize("start", ["base", "adapter", "merged", "full run", "LoRA run"])
+def test_weights_put_back_are_those_of_a_fresh_load(start, trained, starts, run, tmp_path, monkeypatch) -> None:
+    """The model of the last round takes the first round's weights back: bit for bit what a fresh load has."""
+    from seal.engines.trl.restore import restore
+    from seal.engines.trl.train import _Run
+
+    seen = {}
+
+    def look(self):
+        model, best = self.model._model, self.directory.store.best
+        last = logprobs(model)
+        seen["restored"] = restore(model, best)
+        seen["moved"] = (logprobs(model) - last).abs().max()
+        seen["logprobs"] = logprobs(model)
+        seen["state"] = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        raise Seen
+
+    class Seen(Exception):
+        pass
+
+    original = _Run._keep_best
+    monkeypatch.setattr(_Run, "_keep_best", lambda self, index: original(self, index) if index == 0 else None)
+    monkeypatch.setattr(_Run, "_summarise", look)
+    with pytest.raises(Seen):
+        run(
+            tmp_path / "run", starts[start], f"lora.enabled={str(trained == 'LoRA').lower()}", "update.kl=0.0",
+            "evaluation.every=1", "evaluation.before=false", "environment.validation_tasks=1",
+        )  # fmt: skip
+    fresh = reload(tmp_path / "run" / "checkpoints" / "best")
+    if trained == "LoRA" and start in ("adapter", "LoRA run"):
+        assert not seen["restored"], "the export holds the start, too"
+        assert seen["moved"] == 0
+        return
+    assert seen["restored"]
+    assert seen["moved"] > 0.01
+    assert torch.equal(seen["logprobs"], logprobs(fresh))
+    found = fresh.state_dict()
+    assert seen["state"].keys() == found.keys()
+    assert all(torch.equal(seen["state"][name], found[name]) for name in found)
 
 
 def answers(traces: Path) -> list[list[tuple[int, ...]]]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from seal.config import UpdateConfig
-from seal.engines.trl.rows import dropped, rewards_for_advantages
+from seal.engines.rows import dropped, rewards_for_advantages
 from seal.errors import ConfigError
 
 GROUP = SimpleNamespace(cued=[False, False, True, True, True], rewards=[0.0, 1.0, 0.0, 1.0, None])

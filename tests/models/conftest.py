@@ -66,6 +66,28 @@ def make_tokenizer(style: str, vocabulary: int = 400) -> PreTrainedTokenizerFast
     return tokenizer
 
 
+REAL = (
+    *("qwen3", "qwen3_5_think", "qwen3_6", "qwen3_8", "nemotron_3_nano", "glm4moe", "gptoss", "gemma4_v5"),
+    *("lfm2_2_5_v2", "deepseekv3"),
+)
+"""Real chat templates, by their names in TRL."""
+
+
+@cache
+def real_tokenizer(name: str) -> PreTrainedTokenizerFast:
+    """A small tokenizer with a real chat template and its family's control tokens."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = Path(__file__).parents[2] / "scripts" / "templates_table.py"
+    spec = spec_from_file_location("templates_table", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: PreTrainedTokenizerFast = module.tokenizer(name)
+    return made
+
+
 def make_model(
     vocabulary: int,
     *,
@@ -106,3 +128,14 @@ def tokenizer_for() -> Callable[..., PreTrainedTokenizerFast]:
 @pytest.fixture(scope="session")
 def model_for() -> Callable[..., LlamaForCausalLM]:
     return make_model
+
+
+@pytest.fixture(scope="session")
+def real_tokenizer_for() -> Callable[[str], PreTrainedTokenizerFast]:
+    return real_tokenizer
+
+
+@pytest.fixture(scope="session", params=sorted(REAL))
+def real_template(request: pytest.FixtureRequest) -> str:
+    """The name of each real template in turn."""
+    return str(request.param)

@@ -58,8 +58,10 @@ def _full(tokenizer: PreTrainedTokenizerFast, messages: list[dict[str, str]], to
 def test_every_style_is_proved(style: str, tokenizer_for: Tokenizers) -> None:
     proof = ChatFormat(tokenizer_for(style)).prove()
     assert proof.suffixes >= 10
-    expected = {"qwen3": "drops the <think> blocks", "llama31": "trims", "gemma": "trims"}.get(style)
-    assert [expected in text for text in proof.differences] == [True] if expected else not proof.differences
+    thoughts = ("drops the thoughts of earlier turns", "fewer of its own thoughts than training does")
+    expected = {"qwen3": thoughts, "llama31": ("trims",), "gemma": ("trims",)}.get(style, ())
+    assert len(proof.differences) == len(expected)
+    assert all(words in text for words, text in zip(expected, proof.differences, strict=True))
 
 
 @pytest.mark.parametrize("style", ["qwen25", "qwen3", "llama31"])
@@ -141,19 +143,6 @@ def test_a_turn_ends_with_the_stop_that_the_model_sampled(
         text = tokenizer.decode(whole).split("a call")[1]
         start = {"llama31": "<|start_header_id|>ipython"}.get(style, "\n<|im_start|>user")
         assert text.startswith((tokenizer.decode([end]) if end is not None else follows) + start)
-
-
-def test_messages_in_channels_are_refused(tokenizer_for: Tokenizers) -> None:
-    """In the shape of gpt-oss: an end-of-message token ends a channel, not the turn, and calls end with another one."""
-    import copy
-
-    tokenizer = copy.deepcopy(tokenizer_for("chatml"))
-    tokenizer.chat_template = (
-        "{% for m in messages %}{{ '<|im_start|>' + m.role + ('<|channel|>final' if m.role == 'assistant' else '')"
-        " + '<|message|>' + m.content + '<|im_end|>' }}{% endfor %}{{ '<|im_start|>assistant' }}"
-    )
-    with pytest.raises(ConfigError, match="cannot be appended to"):
-        ChatFormat(tokenizer, "hermes").prove()
 
 
 def test_calls_are_read_from_the_sample(tokenizer_for: Tokenizers) -> None:

@@ -190,16 +190,11 @@ def test_it_is_sampled_one_conversation_at_a_time(
 
 def test_training_on_it_needs_rows_apart(unplaced: Unplaced) -> None:
     from seal.config import load_config
-    from seal.engines.trl.train import _Run
+    from seal.engines.start import prove_padding
 
-    def run(micro: int) -> _Run:
-        run = object.__new__(_Run)
-        run.config = load_config(None, [f"update.micro_batch={micro}"])
-        return run
-
-    assert run(1)._prove_padding(unplaced)
+    assert prove_padding(unplaced, load_config(None, ["update.micro_batch=1"]))
     with pytest.raises(ConfigError, match=r"Unplaced: padding on the left.*update\.micro_batch = 1"):
-        run(8)._prove_padding(unplaced)
+        prove_padding(unplaced, load_config(None, ["update.micro_batch=8"]))
 
 
 def test_a_memory_of_its_own_kind_is_refused_by_name(tokenizer_for: Callable[..., PreTrainedTokenizerFast]) -> None:

@@ -65,6 +65,20 @@ def test_a_run_s_page_has_its_figures_and_every_trajectory(tmp_path: Path) -> No
     assert "var(--" not in (tmp_path / "figures" / "success.svg").read_text()
 
 
+def test_a_teacher_and_a_rescue_have_figures_where_there_are_any(tmp_path: Path) -> None:
+    titles = ("Gap of the teacher", "Rescued groups")
+    write_report(run_directory(tmp_path / "plain"), tmp_path / "plain.html")
+    taught = run_directory(
+        tmp_path / "taught",
+        distill={"gap_success": 0.1, "gap_failure": None},
+        rescue={"groups": 2, "rescued": 1, "rollouts": 8},
+    )
+    write_report(taught, tmp_path / "taught.html")
+    for title in titles:
+        assert f"<h2>{title}</h2>" in (tmp_path / "taught.html").read_text()
+        assert f"<h2>{title}</h2>" not in (tmp_path / "plain.html").read_text()
+
+
 def test_the_page_asks_no_server_and_model_text_is_no_markup(tmp_path: Path) -> None:
     write_report(run_directory(tmp_path / "run"), tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text()
@@ -133,3 +147,19 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFi
     assert told["page"] == str(run / "report.html")
     assert told["trajectories"] == 2
     assert (run / "report.html").stat().st_size == told["bytes"]
+
+
+def test_cue_text_stands_against_the_budget_and_helpfulness_beside_it(tmp_path: Path) -> None:
+    cue = "schema.values@add:amount"
+    use = {
+        "characters": 37.5,
+        "most": 60,
+        "left_out": 2,
+        "wanted": {cue: 41.0},
+        "helpfulness": {cue: {"difference": 0.25, "weight": 4.0}},
+    }
+    omega = {"active": [cue], "shown": [cue], "exposure": 0.5, "changes": [], "version": 1, "budget": 60, "use": use}
+    write_report(run_directory(tmp_path / "run", interface=omega), tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text()
+    for text in ("<h2>Cue text</h2>", "6 texts no longer fitted", "41.0", "<h2>Helpfulness of cues</h2>", "+25.0", cue):
+        assert text in html

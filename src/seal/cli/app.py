@@ -36,6 +36,7 @@ def build() -> App:
     app.command("seal.cli.diagnose:diagnose", name="diagnose", help="Say why agents fail, from logs that you have.")
     app.command("seal.cli.ablate:ablate", name="ablate", help="Run a matched experiment: cells, seeds, effects.")
     app.command("seal.cli.report:report", name="report", help="One page about a run, an evaluation or a design.")
+    app.command("seal.cli.push:push", name="push", help="Push a finished run to the Hugging Face hub, with its card.")
     env = App(name="env", help="List, make, install, check and look at environments.")
     env.command("seal.cli.env:list_", name="list", help="Which environments there are.")
     env.command("seal.cli.env:setup", name="setup", help="Install what an environment needs.")

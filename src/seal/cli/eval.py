@@ -91,7 +91,7 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
 
     omega = parse_interface(interface) if interface is not None else None
     if omega is not None:
-        settings["interface"] = list(omega.active)
+        settings["interface"] = list(omega.in_place)
     how = "Run the same command again to go on." if out else "Nothing was kept; --out FILE makes it resumable."
     with ExitStack() as stack:
         stack.enter_context(resumable(how))

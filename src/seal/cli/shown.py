@@ -39,7 +39,8 @@ def parse_interface(text: str) -> Interface:
             except (KeyError, TypeError) as error:
                 raise DataError(f"{path}: not an interface: {error}") from None
         if isinstance(data, Mapping) and isinstance(data.get("active"), list):
-            return showing(tuple(str(cue) for cue in data["active"]))
+            # What a placebo would have shown is what it is asked for here; a random recipe showed others than it chose.
+            return showing(tuple(str(cue) for cue in data.get("shown") or data["active"]))
         raise DataError(f"{path}: expected an object with 'states' or 'active', as in a run's rounds.jsonl")
     cues = tuple(part.strip() for part in text.split(",") if part.strip())
     if not cues:

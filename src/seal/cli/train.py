@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, Literal
 
 from seal.cli import recipes
 from seal.cli.exits import resumable
 from seal.cli.extras import needs
-from seal.cli.options import Flag, Settings
+from seal.cli.options import Flag, Repeated, Settings
 from seal.cli.output import Result, rate, result
 from seal.config import RunConfig, load_config
 from seal.envs.named import is_own
@@ -29,6 +31,8 @@ def train(
     rounds: int | None = None,
     seed: int | None = None,
     set_: Settings = (),
+    engine: Literal["trl", "verl"] | None = None,
+    verl: Repeated = (),
     json: Flag = False,
     quiet: Flag = False,
 ) -> int:
@@ -44,6 +48,8 @@ def train(
         rounds: Overrides rollout.rounds.
         seed: Overrides seed.
         set_: Overrides any key, as section.key=value (a TOML value); may be repeated.
+        engine: trl (the default: this machine) or verl (a Ray cluster; docs/verl.md). A resumed run keeps its own.
+        verl: A setting of verl, as KEY=VALUE on verl's own command line; may be repeated. With --engine verl.
         json: Print the run's summary as one JSON object.
         quiet: Show no progress.
     """
@@ -58,18 +64,48 @@ def train(
             f"{env}; give --recipe: `seal env new NAME` writes one, and docs/tutorial.md has one"
         )
     config = load_config(source, overrides)
+    speaks = os.environ.get("RANK", "0") == "0"  # of the processes that a launcher started, the first
+    options = _engine(directory, engine, verl, resume=resume)
     with (
         resumable(f"To go on: seal train --resume --run {quote(str(directory))}"),
-        result(as_json=json) as answer,
+        result(as_json=json and speaks) as answer,
     ):
         from seal.cli.progress import reporting  # noqa: PLC0415 -- not for --help
 
-        with reporting(config, quiet=quiet) as reporter, needs("trl", "training"):
-            from seal.engines.trl import train as run_engine  # noqa: PLC0415 -- not for --help
-
-            answer.data = dict(run_engine(config, directory, resume=resume, anyway=anyway, reporter=reporter))
-        _say(answer, config, directory)
+        with reporting(config, quiet=quiet or not speaks) as reporter:
+            run_engine = _run_verl if options is not None else _run_trl
+            answer.data = dict(
+                run_engine(config, directory, resume=resume, anyway=anyway, reporter=reporter, **(options or {}))
+            )
+        if speaks:
+            _say(answer, config, directory)
     return 0
+
+
+def _engine(directory: Path, engine: str | None, settings: Sequence[str], *, resume: bool) -> dict[str, Any] | None:
+    """The options of the engine verl; None for trl."""
+    before = "verl" if (directory / "verl.json").is_file() else "trl"
+    if resume and engine not in (None, before):
+        raise ConfigError(f"{directory} was started with --engine {before}; resume without --engine, or start anew")
+    chosen = before if resume else engine or "trl"
+    if settings and chosen != "verl":
+        raise ConfigError("--verl is for --engine verl")
+    return {"settings": tuple(settings)} if chosen == "verl" else None
+
+
+def _run_trl(*arguments: Any, **options: Any) -> dict[str, Any]:
+    with needs("trl", "training"):
+        from seal.engines.trl import train as run_engine  # noqa: PLC0415 -- not for --help
+
+        return run_engine(*arguments, **options)
+
+
+def _run_verl(*arguments: Any, **options: Any) -> dict[str, Any]:
+    if find_spec("verl") is None:
+        raise MissingError("--engine verl needs verl 0.9 in an environment of its own: make setup-verl (docs/verl.md)")
+    from seal.engines.verl import train as run_engine  # noqa: PLC0415 -- not for --help
+
+    return run_engine(*arguments, **options)
 
 
 def _recipe(directory: Path, recipe: str | None, *, resume: bool) -> Path:

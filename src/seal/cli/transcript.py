@@ -11,6 +11,7 @@ from rich.text import Text
 
 from seal.cli.output import clean, label_style
 from seal.cues import CUES, CueKind
+from seal.scoped import named_in
 from seal.trace import Traced
 from seal.types import Generation, MalformedCall, Step, ToolCall, ToolResult, Trajectory, Turn, TurnDiagnosis
 
@@ -94,12 +95,16 @@ def _cues(trajectory: Trajectory) -> Iterator[Text]:
         yield Text("interface: none (bare environment)", style="dim")
         return
     yield Text(clean(f"interface {trajectory.interface}"), style="magenta")
-    names = trajectory.interface.partition(":")[2].split("+")
-    for cue in (CUES[name] for name in names if name in CUES):
+    wrong = trajectory.interface.partition(":")[2].startswith("wrong(")
+    for scoped in named_in(trajectory.interface):
+        cue, name = CUES[scoped.cue], clean(scoped.id)
         if cue.kind is CueKind.CAPABILITY:
-            yield Text(f"{_MARK}{cue.id} in the system message: {cue.text}", style=CUE)
+            text = "the guideline of another failure" if wrong else cue.text
+            yield Text(f"{_MARK}{name} in the system message: {text}", style=CUE)
         elif cue.kind is CueKind.SCHEMA:
-            yield Text(f"{_MARK}{cue.id} beside each tool: {cue.text}", style=CUE)
+            of_others = ", of another tool" if wrong else ""
+            beside = "each tool" if scoped.tool is None else f"{clean(scoped.tool)} alone"
+            yield Text(f"{_MARK}{name} beside {beside}: {cue.text}{of_others}", style=CUE)
 
 
 class _Writer:

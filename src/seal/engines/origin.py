@@ -7,13 +7,16 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import seal
 from seal.engines.whole import file_sum
 from seal.models.load import adapter_base
 from seal.models.vllm_install import vllm_version
 from seal.task import Environment
+
+VERL = ("verl", "ray", "tensordict", "TransferQueue", "vllm", "sglang")
+"""Those of the engine verl besides."""
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "numpy")
 """Distributions that compute, or decide what is computed."""
@@ -22,29 +25,36 @@ _NOT_THE_MODEL = (".md", ".png", ".jpg", ".gitattributes")
 
 
 def origin(
-    source: Path | str, model: Any, environment: Environment, *, sampler: str = "transformers"
+    source: Path | str,
+    model: Any,
+    environment: Environment,
+    *,
+    sampler: str = "transformers",
+    engine: Literal["trl", "verl"] = "trl",
 ) -> dict[str, str]:
     """What a run is made with.
 
     Args:
         source: Where the model was loaded from, as `seal.models.load.model_directory` found it.
-        model: The loaded model; its device is told.
+        model: The loaded model; its device is told. None where other processes load it.
         environment: Its data is told if it says where that is (`data_files`).
         sampler: `vllm`: its version is told.
+        engine: `verl`: the versions of its packages are told.
 
     Returns:
         Name -> version or hash, for people and for comparison.
     """
     found = {"python": platform.python_version(), "machine": platform.machine()}
     found["seal"] = f"{seal.__version__} {_code()}"
-    for name in PACKAGES:
+    for name in PACKAGES + (VERL if engine == "verl" else ()):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
     if sampler == "vllm":
         found["vllm"] = vllm_version()
-    found["device"] = _device(model)
+    if model is not None:
+        found["device"] = _device(model)
     found["model"] = _model(source, model)
     files = getattr(environment, "data_files", None)
     if files is not None:
@@ -58,7 +68,7 @@ def _code() -> str:
     home = Path(seal.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
-        if path.relative_to(home).parts[0] in ("cli", "logs", "ablate", "report"):
+        if path.relative_to(home).parts[0] in ("cli", "logs", "ablate", "report", "hub"):
             continue
         digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"(code {digest.hexdigest()[:12]})"

@@ -7,13 +7,14 @@ is written from those of all ranks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 from seal.cues import CUES, FAULT_CUES, CueKind
-from seal.interface import difference
+from seal.evolve import difference
 from seal.loop import Round, State
+from seal.scoped import Scoped, in_order, speaks
 from seal.stats import paired_bootstrap
 from seal.taxonomy import Label
 from seal.types import Diagnosis, FaultKind, MalformedCall, Trajectory
@@ -26,8 +27,6 @@ class RolloutRecord:
 
     Attributes:
         reward: r(tau_j), None if unscored.
-        cued: Whether it was dealt the interface.
-        weight: w_j.
         prompt_tokens: Context tokens that the policy read.
         sampled_tokens: Tokens that it sampled.
         turns: User turns that it reached.
@@ -35,12 +34,18 @@ class RolloutRecord:
         unreadable: Those that could not be read.
         labels: By turn.
         cues: Ids of the cues that it saw.
+        cued: Whether it was dealt the interface.
+        weight: w_j.
         reliance: r by turn, in nats; None if it was not measured.
+        first: The attempt without cues that it replaced; None if it is the first.
+        entropies: By message that it wrote, nats a token; None if they were not measured.
+        alphas: By message, the factor of the advantage.
+        shadowed: Whether there is a context that a teacher was to read.
+        gaps: By sampled token, log pi(token | that context) - log pi(token); None if it was not read.
+        gates: By sampled token.
     """
 
     reward: float | None
-    cued: bool
-    weight: float
     prompt_tokens: int
     sampled_tokens: int
     turns: int
@@ -48,36 +53,102 @@ class RolloutRecord:
     unreadable: int
     labels: tuple[Label, ...]
     cues: tuple[str, ...]
-    reliance: tuple[float, ...] | None
+    cued: bool = False
+    weight: float = 1.0
+    reliance: tuple[float, ...] | None = None
+    first: RolloutRecord | None = None
+    entropies: tuple[float, ...] | None = None
+    alphas: tuple[float, ...] | None = None
+    shadowed: bool = False
+    gaps: tuple[float, ...] | None = None
+    gates: tuple[float, ...] | None = None
 
 
-def rollout_records(played: Round, reliance: Sequence[Sequence[float] | None]) -> list[RolloutRecord]:
+class Certain(Protocol):
+    """What a line needs of `seal.engines.trl.guidance.Certainty`."""
+
+    @property
+    def entropies(self) -> tuple[float, ...]:
+        """By message."""
+        ...
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """By message."""
+        ...
+
+
+class Opinion(Protocol):
+    """What a line needs of `seal.engines.trl.teacher.Taught`."""
+
+    @property
+    def gaps(self) -> tuple[float, ...]:
+        """By sampled token."""
+        ...
+
+    @property
+    def gates(self) -> tuple[float, ...]:
+        """By sampled token."""
+        ...
+
+
+def rollout_records(
+    played: Round,
+    reliance: Sequence[Sequence[float] | None],
+    *,
+    certainty: Sequence[Certain | None] | None = None,
+    taught: Sequence[Opinion | None] | None = None,
+) -> list[RolloutRecord]:
     """The rollouts of one rank.
 
     Args:
         played: Its share of the round, B rollouts.
         reliance: By rollout, from `seal.engines.trl.reliance`.
+        certainty: By rollout, from `seal.engines.trl.guidance`.
+        taught: The same.
     """
-    records = []
-    for j, (tau, cued, turns) in enumerate(zip(played.trajectories, played.cued, reliance, strict=True)):
-        generations = [step.generation for turn in tau.turns for step in turn.steps]
-        calls = [call for generation in generations for call in generation.calls]
-        records.append(
-            RolloutRecord(
-                reward=tau.verdict.reward,
-                cued=cued,
-                weight=played.weights[j].trajectory,
-                prompt_tokens=sum(len(g.tokens.shown) for g in generations if g.tokens is not None),
-                sampled_tokens=sum(g.completion_tokens for g in generations),
-                turns=len(tau.turns),
-                calls=len(calls),
-                unreadable=sum(isinstance(call, MalformedCall) for call in calls),
-                labels=played.diagnoses[j].labels,
-                cues=cues_seen(tau, played.interface.shown) if cued else (),
-                reliance=tuple(turns) if turns is not None else None,
-            )
+    return [
+        replace(
+            _of_rollout(tau, z, cues_seen(tau, played.interface.shown) if cued else ()),
+            cued=cued,
+            weight=weight.trajectory,
+            reliance=tuple(turns) if turns is not None else None,
+            first=_of_rollout(first.trajectory, first.diagnosis, ()) if first is not None else None,
+            entropies=certain.entropies if certain is not None else None,
+            alphas=certain.alphas if certain is not None else None,
+            shadowed=shadow is not None,
+            gaps=opinion.gaps if opinion is not None else None,
+            gates=opinion.gates if opinion is not None else None,
         )
-    return records
+        for tau, z, cued, weight, turns, first, shadow, certain, opinion in zip(
+            played.trajectories,
+            played.diagnoses,
+            played.cued,
+            played.weights,
+            reliance,
+            played.first,
+            played.shadows,
+            certainty or [None] * len(played.trajectories),
+            taught or [None] * len(played.trajectories),
+            strict=True,
+        )
+    ]
+
+
+def _of_rollout(tau: Trajectory, z: Diagnosis, cues: tuple[str, ...]) -> RolloutRecord:
+    """What stands in the trajectory alone."""
+    generations = [step.generation for turn in tau.turns for step in turn.steps]
+    calls = [call for generation in generations for call in generation.calls]
+    return RolloutRecord(
+        reward=tau.verdict.reward,
+        prompt_tokens=sum(len(g.tokens.shown) for g in generations if g.tokens is not None),
+        sampled_tokens=sum(g.completion_tokens for g in generations),
+        turns=len(tau.turns),
+        calls=len(calls),
+        unreadable=sum(isinstance(call, MalformedCall) for call in calls),
+        labels=z.labels,
+        cues=cues,
+    )
 
 
 def round_record(
@@ -95,12 +166,14 @@ def round_record(
     groups = [rewards[i : i + group_size] for i in range(0, len(rewards), group_size)]
     scored = [rollout for rollout in rollouts if rollout.reward is not None]
     weights = [rollout.weight for rollout in scored]
+    first = [rollout.first for rollout in rollouts if rollout.first is not None]
+    everyone = [*rollouts, *first]
     return {
         "round": played.index,
-        "rollouts": len(rollouts),
+        "rollouts": len(everyone),
         "success": played.profile.success_rate(),
         "success_cued": _mean([r.reward for r in scored if r.cued]),
-        "success_bare": _mean([r.reward for r in scored if not r.cued]),
+        "success_bare": _mean([r.reward for r in everyone if not r.cued]),
         "unscored": played.profile.unscored,
         "labels": dict(played.profile.labels.most_common()),
         "profile": played.profile.to_json(),
@@ -110,6 +183,7 @@ def round_record(
             "shown": list(played.interface.shown),
             "exposure": played.exposure,
             "changes": difference(played.interface, following.interface),
+            **({"budget": played.interface.budget, "use": played.use.to_json()} if played.use is not None else {}),
         },
         "utilities": {str(label): value for label, value in following.utilities.items()},
         "weights": {
@@ -120,12 +194,66 @@ def round_record(
             "mean_failure": _mean([r.weight for r in scored if not (r.reward or 0) > 0]),
         },
         "zero_variance": zero_variance_share(groups),
-        "calls": _calls(rollouts),
+        "calls": _calls(everyone),
         "tokens": {
-            "prompt": sum(rollout.prompt_tokens for rollout in rollouts),
-            "sampled": sum(rollout.sampled_tokens for rollout in rollouts),
+            "prompt": sum(rollout.prompt_tokens for rollout in everyone),
+            "sampled": sum(rollout.sampled_tokens for rollout in everyone),
         },
         "reliance": summarise_reliance(rollouts),
+        "rescue": _rescue(rollouts, group_size),
+        "modulation": _modulation(rollouts),
+        "distill": _distill(rollouts),
+    }
+
+
+def _rescue(rollouts: Sequence[RolloutRecord], group_size: int) -> dict[str, int] | None:
+    """Groups that were played again with cues, how many of them then had a success, and the rollouts that it took."""
+    groups = [rollouts[i : i + group_size] for i in range(0, len(rollouts), group_size)]
+    again = [[r for r in group if r.first is not None] for group in groups]
+    if not any(again):
+        return None
+    return {
+        "groups": sum(bool(group) for group in again),
+        "rescued": sum(any((r.reward or 0) > 0 for r in group) for group in again),
+        "rollouts": sum(len(group) for group in again),
+    }
+
+
+def _modulation(rollouts: Sequence[RolloutRecord]) -> dict[str, float | None] | None:
+    """How certain the policy was of its messages, and how far advantages were rescaled by it (`seal.modulation`)."""
+    entropies = [h for r in rollouts for h in r.entropies or ()]
+    alphas = [alpha for r in rollouts for alpha in r.alphas or ()]
+    if not alphas:
+        return None
+    return {
+        "responses": len(alphas),
+        "entropy": fmean(entropies),
+        "min": min(alphas),
+        "max": max(alphas),
+        "mean_success": _mean([a for r in rollouts if (r.reward or 0) > 0 for a in r.alphas or ()]),
+        "mean_failure": _mean([a for r in rollouts if not (r.reward or 0) > 0 for a in r.alphas or ()]),
+    }
+
+
+_SPEAKING = 0.01
+"""Nats from which a teacher has an opinion; before the first word that only it reads, gaps are rounding."""
+
+
+def _distill(rollouts: Sequence[RolloutRecord]) -> dict[str, float | None] | None:
+    """What the teacher said (`seal.distill`): gaps in nats a token, and how open the gate was, before the update."""
+    if not any(r.shadowed for r in rollouts):
+        return None
+    gaps = [gap for r in rollouts for gap in r.gaps or ()]
+    return {
+        "rollouts": sum(r.gaps is not None for r in rollouts),
+        "too_long": sum(r.shadowed and r.gaps is None for r in rollouts),
+        "tokens": len(gaps),
+        "gap": _mean(gaps),
+        "gap_success": _mean([gap for r in rollouts if (r.reward or 0) > 0 for gap in r.gaps or ()]),
+        "gap_failure": _mean([gap for r in rollouts if not (r.reward or 0) > 0 for gap in r.gaps or ()]),
+        "endorsed": _mean([float(gap > _SPEAKING) for gap in gaps]),
+        "rejected": _mean([float(gap < -_SPEAKING) for gap in gaps]),
+        "gate": _mean([gate for r in rollouts for gate in r.gates or ()]),
     }
 
 
@@ -173,17 +301,28 @@ def interface_gap(
 
 
 def cues_seen(trajectory: Trajectory, active: Sequence[str]) -> tuple[str, ...]:
-    """Which of the active cues a cued rollout saw: schema and capability cues always, error cues if triggered."""
-    seen = {cue for cue in active if CUES[cue].kind is not CueKind.ERROR}
+    """Which of the active cues a cued rollout saw: guidelines always, notes if their tool is there, hints if triggered.
+
+    By id. With a budget, a text that no longer fitted counts as seen, except for hints.
+    """
+    triggered: set[tuple[str, str | None]] = set()
     for turn in trajectory.turns:
         if turn.user != turn.user_shown:
-            seen.add("err.format")
+            triggered.add((FAULT_CUES[FaultKind.MALFORMED], None))
         for step in turn.steps:
             for call, result in zip(step.generation.calls, step.results, strict=True):
                 if result is not None and result.raw != result.shown and result.fault is not None:
                     kind = FaultKind.MALFORMED if isinstance(call, MalformedCall) else result.fault.kind
-                    seen.add(FAULT_CUES[kind])
-    return tuple(cue for cue in CUES if cue in seen)
+                    triggered.add((FAULT_CUES[kind], call.name))
+    seen = []
+    for cue in active:
+        scoped = Scoped.parse(cue)
+        if CUES[scoped.cue].kind is not CueKind.ERROR:
+            if speaks(scoped, trajectory):
+                seen.append(cue)
+        elif any(of == scoped.cue and scoped.concerns(tool) for of, tool in triggered):
+            seen.append(cue)
+    return in_order(seen)
 
 
 def summarise_reliance(rollouts: Sequence[RolloutRecord]) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ rounds.jsonl    one line a round
 traces/         round-0000.jsonl: every rollout of that round
 checkpoints/    checkpoint-N/ to resume from, best/ to evaluate
 summary.json    written at the end
+verl.json       by the engine verl alone: the settings of verl; agents.yaml: what its agent loops are told
 """
 
 from __future__ import annotations
@@ -197,7 +198,8 @@ def read_config(path: Path) -> RunConfig:
 
 def _used(path: Path) -> bool:
     """Whether a directory holds more than a run that never got to its first round (a wrong model's name, say)."""
-    kept = [item for item in path.iterdir() if item.name not in (".lock", "config.toml", "chat.json", MADE_WITH)]
+    early = {".lock", "config.toml", "chat.json", "agents.yaml", "verl.json", MADE_WITH, "tensorboard", "wandb"}
+    kept = [item for item in path.iterdir() if item.name not in early]
     return any(item.name not in ("traces", "checkpoints") or any(item.iterdir()) for item in kept)
 
 

@@ -17,6 +17,9 @@ from typing import Any
 from seal.errors import DataError, SealError
 from seal.trace import dumps, loads, read_json, write_json, writing
 
+_SHARDS = ".metadata"
+"""torch's table of what lies in which file of a sharded checkpoint; all other hidden files are somebody else's."""
+
 VERSION = 1
 """Of the marker's format."""
 
@@ -124,7 +127,11 @@ def unseal_directory(directory: Path, marker: str) -> tuple[dict[str, Any], str]
 
 def _names(directory: Path) -> list[str]:
     found = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
-    return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+    return sorted(path.as_posix() for path in found if path.name == _SHARDS or not _hidden(path))
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _at_a_glance(directory: Path, wanted: Mapping[str, Sum]) -> Iterator[str]:

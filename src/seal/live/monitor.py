@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from seal.cues import CUES
-from seal.interface import Interface, InterfaceOptions, evolve, start
+from seal.errors import ConfigError
+from seal.evolve import evolve
+from seal.interface import Interface, InterfaceOptions, start
 from seal.logs import Diagnosed, Report, Settings
 from seal.logs.analyse import Analyst
 from seal.logs.place import evidence_of
@@ -54,6 +56,11 @@ class Monitor:
         """Start before the first round."""
         self.settings = settings or Settings()
         self.options = options or InterfaceOptions()
+        if self.options.counted:
+            raise ConfigError(
+                "a monitor shows no cues, so it cannot follow what rollouts saw of them: leave interface.by, budget "
+                "and weaning at their defaults and the recipe at 'closed-loop'"
+            )
         self._analyst = Analyst(self.settings)
         self._interface = start(self.options)
         self._history = History()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from seal.errors import DataError, MissingError
 from seal.logs.stream import STDIN
+from seal.logs.trial import without_books
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".eval", ".traj", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 """Names of the files that are read in a folder."""
@@ -34,13 +35,14 @@ def expand(paths: Iterable[Path]) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    found = sorted(
+    files = sorted(
         path
         for path in folder.rglob("*")
         if path.name.endswith(ENDINGS)
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
+    found = without_books(files)
     if not found:
         raise DataError(f"{folder} is a folder without logs; looked for names that end in {', '.join(ENDINGS)}")
     return found

@@ -149,7 +149,9 @@ class Context:
     Attributes:
         stem: The file's name without folders and endings: a fallback for category and model, never for detection.
         header: Fields of the document around the records (a results file's tasks and settings).
+        reward: The verdict that a file beside this one holds (a trial's `result.json`).
     """
 
     stem: str = ""
     header: Mapping[str, Any] = field(default_factory=dict)
+    reward: float | None = None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seal.cues import CUES
-from seal.interface import InterfaceOptions, evolve, start
+from seal.evolve import evolve
+from seal.interface import InterfaceOptions, start
 from seal.logs.advice import ADVICE
 from seal.logs.findings import Cause, FailureMode, SuggestedCue, Unscored, title
 from seal.logs.remarks import ambiguous, remarks

@@ -18,6 +18,7 @@ from seal.logs.report import Report, report_of
 from seal.logs.scan import Piece
 from seal.logs.source import open_source
 from seal.logs.tally import Tally
+from seal.logs.trial import reward_beside
 
 BATCH_BYTES = 2 * 2**20
 """Bytes of records that a process gets at a time."""
@@ -118,7 +119,7 @@ def _batches(paths: Sequence[Path], tally: Tally, problems: list[DataError | Sto
             problems.append(error)
             tally.fail(str(path), 0, str(error))
             continue
-        context = Context(_stem(path), source.header)
+        context = Context(_stem(path), source.header, reward_beside(path))
         try:
             for piece in gathered(source.pieces()):
                 collected.append(piece)

@@ -3,11 +3,11 @@
 The initial prompt (system, tools, first user message, generation prompt) is rendered from the model's own chat
 template. From then on the context only grows: the ids that were sampled stay as sampled, and what comes between two
 samples (end of turn if it was not sampled, tool results, the next user turn, generation prompt) is rendered behind a
-stand-in conversation and tokenized alone. `ChatFormat.prove` shows at start-up, on the model's own template, that
-this equals rendering the whole conversation, or refuses.
+stand-in for the sample (`seal.models.standin`) and tokenized alone. `ChatFormat.prove` shows at start-up, on the
+model's own template, that all but the samples stands there as in a rendering of the whole conversation, or refuses;
+and says what such a rendering makes of the samples.
 
-Text that comes from users, tools or tool descriptions never becomes a control token: special tokens spelled in it
-are encoded as ordinary text.
+Text that comes from users, tools or tool descriptions never becomes a control token (`seal.models.rendering`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from datetime import date
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from seal.errors import ConfigError
-from seal.models.template import Template, TemplateRunsWild
-from seal.models.template_options import check_options
-from seal.parse import Dialect, detect, dialect, tool_object
+from seal.models.rendering import SENTINEL, Rendering
+from seal.models.standin import UNKNOWN, End, end_of_content, result_object, taken_calls
+from seal.parse import THOUGHTS, Dialect, detect, dialect
 from seal.task import Conversation, Message
-from seal.types import Generation, StepTokens, StopReason, ToolSpec
+from seal.types import Generation, StepTokens, StopReason, ToolCall, ToolSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -34,15 +32,9 @@ if TYPE_CHECKING:
 View = Literal["shown", "bare"]
 """Which rendering: with cues, as the policy saw it, or without."""
 
-TEMPLATE_DATE = date(2024, 7, 26)
-"""What templates that print today's date are told, so that a prompt does not change overnight."""
-
-SENTINEL = "\ue000assistant\ue001"
-"""Stands for the assistant message behind which a suffix is rendered."""
-
-_MASKED = re.compile("\ue000(\\d+)\ue001")
-_ASKS_DATE = re.compile(r"""strftime_now\(\s*(['"])(.*?)\1\s*\)""")
 _NAMES_TOOL_ROLE = re.compile(r"""['"](?:tool|ipython|tool_response)['"]""")
+_TAIL = 16
+"""Ids at the end of a context that hold the opening of a thought, if the generation prompt opens one."""
 
 
 class ChatFormat:
@@ -62,11 +54,17 @@ class ChatFormat:
 
     Attributes:
         dialect: How calls are written and read.
-        end_id: The id with which the template ends an assistant message.
         template_options: As given.
+        rendering: The template with masked texts.
+        ends: How a message without calls ends, and how one with calls does.
+        end_text: What the template writes behind an earlier message without calls.
+        end_id: The id with which the model ends such a message.
         specials: The tokenizer's special tokens, longest first.
-        stop_ids: Ids that end a sample: `end_id`, the tokenizer's end-of-sequence token, and those of `closed_by`. The
-            turn ends with the one that was sampled, whichever it is: the template's own end does not follow it.
+        stop_ids: Ids that end a sample: those of `ends`, the tokenizer's end-of-sequence token, and those of
+            `closed_by`. The turn ends with the one that was sampled, whichever it is: the template's own end does not
+            follow it.
+        remembers: What follows a sample depends on what came before (DeepSeek V3 marks the first results only): then
+            it is rendered behind stand-ins for the whole conversation.
         opening: What the generation prompt adds to the header of an assistant message that stands in the history
             (an empty think block, for templates that open with one); usually empty.
 
@@ -81,40 +79,31 @@ class ChatFormat:
         *,
         template_options: Mapping[str, object] | None = None,
     ) -> None:
-        template = getattr(tokenizer, "chat_template", None)
-        if not isinstance(template, str) or not template:
-            raise ConfigError(
-                f"the tokenizer of {_name(tokenizer)} has no chat template; use an instruction-tuned model, or put a "
-                "chat_template.jinja beside its tokenizer"
-            )
-        check_options(template_options or (), template, tokenizer.special_tokens_map, _name(tokenizer))
         calls = None if calls == "auto" else calls
         self._tokenizer = tokenizer
-        source = _ASKS_DATE.sub(lambda match: repr(TEMPLATE_DATE.strftime(match[2])), template)
-        try:
-            self._template = Template(source)
-        except Exception as error:  # Jinja's errors, and RecursionError
-            raise ConfigError(f"the chat template of {_name(tokenizer)} is not valid Jinja: {error}") from error
         self.template_options = dict(template_options or {})
-        self._options: dict[str, Any] = {"date_string": TEMPLATE_DATE.strftime("%d %b %Y"), **self.template_options}
-        added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-        self.specials = sorted(added | set(tokenizer.all_special_tokens), key=lambda token: (-len(token), token))
-        self._special_index = {token: str(i) for i, token in enumerate(self.specials)}
-        self._special_pattern = re.compile("(" + "|".join(map(re.escape, self.specials)) + ")")
-        self._encode_cached = lru_cache(maxsize=512)(self._encode)
-
-        responses = getattr(tokenizer, "response_template", None)
+        self.rendering = rendering = Rendering(tokenizer, self.template_options)
+        self.specials = rendering.specials
+        template, responses = rendering.source, getattr(tokenizer, "response_template", None)
         self.dialect: Dialect = dialect(calls) if isinstance(calls, str) else calls or detect(template, responses)
-        self._hidden = frozenset(map(tokenizer.convert_tokens_to_ids, set(self.specials) - set(self.dialect.marks)))
+        kept = {*self.dialect.marks, *(mark for thought in THOUGHTS for mark in thought)}
+        self._hidden = frozenset(map(tokenizer.convert_tokens_to_ids, set(self.specials) - kept))
         self.system_role = self._supports_system()
-        self.tool_role = bool(_NAMES_TOOL_ROLE.search(template)) and self._supports_tool_role()
+        end = end_of_content(rendering)
+        self._calls = taken_calls(rendering, end)
+        self.ends: tuple[End, End] = (end, self._calls.end if self._calls else end)
+        # A template may print whatever role it is given: it knows this one if it renders calls, or names it.
+        named = _NAMES_TOOL_ROLE.search(template) is not None
+        self.tool_role = self._calls is not None or (named and self._supports_tool_role())
         self.template_tools = (
             calls is None or _same_dialect(template, responses, self.dialect)
         ) and self._supports_tools()
-        self.end_text, self.opening = self._boundaries()
-        self.end_id = self.special_id(self.end_text)
+        self.end_text, self.end_id = end.text, self.special_id(end.sampled)
+        self.opening, self.remembers = self._opening(), False
+        self.remembers = self._depends_on_history()
         eos = tokenizer.eos_token_id
-        self.stop_ids: frozenset[int] = frozenset({self.end_id} | ({eos} if isinstance(eos, int) else set()))
+        ends = frozenset(self.special_id(kind.sampled) for kind in self.ends)
+        self.stop_ids: frozenset[int] = ends | (frozenset({eos}) if isinstance(eos, int) else frozenset())
 
     def closed_by(self, stop_ids: Iterable[int]) -> ChatFormat:
         """The same format for a model that ends its messages with these ids too.
@@ -138,12 +127,13 @@ class ChatFormat:
         """
         last = _last_sample(conversation.messages)
         if last is None:
-            return self._encode_cached(self.prompt_text(conversation, view))
-        tokens = _tokens(conversation.messages[last])
-        text = self.suffix_text(conversation.messages[last + 1 :], view)
-        if tokens.sampled and tokens.sampled[-1] in self.stop_ids:
-            text = text.removeprefix(self.end_text)
-        return self._encode_cached(text)
+            return self.encode(self.prompt_text(conversation, view))
+        sampled = _tokens(conversation.messages[last]).sampled
+        text = self.suffix_text(conversation.messages, last, view)
+        if sampled and sampled[-1] in self.stop_ids:
+            stop = str(self._tokenizer.convert_ids_to_tokens(sampled[-1]))
+            text = self.end_before(conversation.messages[last + 1 :]).closed(text, stop)
+        return self.encode(text)
 
     def step_context(self, conversation: Conversation) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`context_ids` in both renderings, shown first; rendered once where they are equal."""
@@ -177,7 +167,8 @@ class ChatFormat:
     ) -> Generation:
         """Turn a sample into a `Generation`: text, calls and the token record.
 
-        Special tokens are no text, but for those by which the dialect marks its calls.
+        Special tokens are no text, but for those by which the dialect marks its calls, and the tags of thoughts. A
+        thought that the generation prompt opened is read as one, closed or not.
 
         Args:
             sampled: The ids as sampled, stop id included if it was sampled.
@@ -190,7 +181,7 @@ class ChatFormat:
         kept = [index for index in sampled if index not in self._hidden]
         text = self._tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
-        parsed = self.dialect.parse(text, tools)
+        parsed = self.dialect.parse(self._opened(context[0]) + text, tools)
         return Generation(
             text=text,
             content=parsed.content,
@@ -200,6 +191,26 @@ class ChatFormat:
             prompt_tokens=prompt_tokens,
             completion_tokens=len(sampled),
         )
+
+    def with_options(self, options: Mapping[str, object]) -> ChatFormat:
+        """The same format with further options of the template."""
+        options = {**self.template_options, **options}
+        return ChatFormat(self._tokenizer, self.dialect, template_options=options)
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether the template renders calls and the results behind them."""
+        return self._calls is not None
+
+    @property
+    def many_calls(self) -> bool:
+        """Whether it renders several calls of one message."""
+        return self._calls is not None and self._calls.many
+
+    @property
+    def text_arguments(self) -> bool:
+        """Whether it takes arguments as JSON text only."""
+        return self._calls is not None and self._calls.as_text
 
     def prove(self) -> ChatProof:
         """Show that appended suffixes equal full renderings on probe conversations; see `seal.models.chat_proof`.
@@ -227,6 +238,10 @@ class ChatFormat:
 
     def prompt_text(self, conversation: Conversation, view: View) -> str:
         """Render a whole conversation with generation prompt. Control tokens spelled by users and tools are masked."""
+        return self.rendering.render(*self.lowered(conversation, view))
+
+    def lowered(self, conversation: Conversation, view: View) -> tuple[list[dict[str, Any]], Sequence[ToolSpec]]:
+        """A conversation as the template takes it: messages, and the tools that the template itself offers."""
         tools = conversation.tools_shown if view == "shown" else conversation.tools_bare
         messages = conversation.messages
         system = ""
@@ -239,57 +254,64 @@ class ChatFormat:
             lowered.insert(0, {"role": "system", "content": system})
         elif system:
             lowered[0] = {**lowered[0], "content": f"{system}\n\n{lowered[0]['content']}"}
-        return self._render(lowered, tools if self.template_tools else ())
+        return lowered, tools if self.template_tools else ()
 
-    def suffix_text(self, messages: Sequence[Message], view: View) -> str:
-        """Render what follows an assistant message, from the end of its turn to the generation prompt, masked."""
-        stand_in = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SENTINEL}]
-        return self._render(stand_in + self._lower(messages, view)).partition(SENTINEL)[2]
+    def suffix_text(self, messages: Sequence[Message], last: int, view: View) -> str:
+        """Render what follows an assistant message, from the end of its turn to the generation prompt, masked.
+
+        Args:
+            messages: The conversation.
+            last: Where the assistant message stands.
+            view: With or without cues.
+        """
+        stem: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
+        if self.remembers:
+            stem = []
+            for index in (i for i, message in enumerate(messages[:last]) if message.role == "assistant"):
+                stem += self._lower(_up_to_sample(messages[:index]), view)
+                stem.append(self._stand_in(messages, index, "?"))
+            stem += self._lower(_up_to_sample(messages[:last]), view)
+        said = self._stand_in(messages, last, SENTINEL)
+        text = self.rendering.render([*stem, said, *self._lower(messages[last + 1 :], view)])
+        before = self.end_before(messages[last + 1 :]).before
+        after = text.split(SENTINEL, max(1, len(said.get("tool_calls", ()))))[-1]
+        if not after.startswith(before):
+            raise ConfigError(
+                f"the chat template of {self.rendering.name} closes a call by {after[: len(before) + 20]!r}, and by "
+                f"{before!r} elsewhere; what follows a sample cannot be told"
+            )
+        return after[len(before) :]
+
+    def end_before(self, messages: Sequence[Message]) -> End:
+        """How an assistant message ends that these follow."""
+        return self.ends[bool(messages) and messages[0].role == "tool"]
 
     def special_id(self, token: str) -> int:
         """The id of a special token."""
-        (index,) = self._tokenizer.encode(token, add_special_tokens=False)
-        return int(index)
+        return self.rendering.special_id(token)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Tokenize rendered text; control tokens in masked places become ordinary text."""
-        return self._encode_cached(text)
+        return self.rendering.encode(text)
 
     def mask(self, text: str) -> str:
         """Replace the special tokens that are spelled in `text` by marks that `encode` turns into ordinary text."""
-        return self._special_pattern.sub(lambda match: f"\ue000{self._special_index[match[1]]}\ue001", text)
+        return self.rendering.mask(text)
 
     def unmask(self, text: str) -> str:
         """Undo `mask`, for reading."""
-        return _MASKED.sub(self._unmask_one, text)
-
-    def _unmask_one(self, match: re.Match[str]) -> str:
-        index = int(match[1])
-        return self.specials[index] if index < len(self.specials) else match[0]
+        return self.rendering.unmask(text)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _encode(self, text: str) -> tuple[int, ...]:
-        if not _MASKED.search(text):
-            return tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        # Special tokens are hard boundaries for the tokenizer, so the pieces between them can be encoded by themselves.
-        ids: list[int] = []
-        plain = ""
-        for piece in self._special_pattern.split(text):
-            if not _MASKED.search(piece):
-                plain += piece
-                continue
-            ids += self._tokenizer.encode(plain, add_special_tokens=False) if plain else []
-            ids += self._tokenizer.encode(self.unmask(piece), add_special_tokens=False, split_special_tokens=True)
-            plain = ""
-        return (*ids, *(self._tokenizer.encode(plain, add_special_tokens=False) if plain else []))
-
-    def _lower(self, messages: Sequence[Message], view: View) -> list[dict[str, str]]:
+    def _lower(self, messages: Sequence[Message], view: View) -> list[dict[str, Any]]:
         return list(self._lowered(messages, view))
 
-    def _lowered(self, messages: Sequence[Message], view: View) -> Iterator[dict[str, str]]:
+    def _lowered(self, messages: Sequence[Message], view: View) -> Iterator[dict[str, Any]]:
         results: list[str] = []
+        place = 0
         for message in messages:
+            place = place + 1 if message.role == "tool" else 0
             text = _text(message, view)
             if message.role == "tool" and not self.tool_role:
                 results.append(f"<tool_response>\n{text}\n</tool_response>")
@@ -298,7 +320,7 @@ class ChatFormat:
                 yield {"role": "user", "content": "\n".join(results)}
                 results = []
             if message.role == "tool":
-                yield {"role": "tool", "name": message.call.name if message.call else "", "content": text}
+                yield result_object(message.call.name if message.call else "", text, place - 1)
             elif message.role == "user":
                 new = message.tools_shown if view == "shown" else message.tools_bare
                 yield {"role": "user", "content": f"{self.dialect.announce(new)}\n\n{text}" if new else text}
@@ -307,80 +329,67 @@ class ChatFormat:
         if results:
             yield {"role": "user", "content": "\n".join(results)}
 
-    def _render(self, messages: Sequence[dict[str, str]], tools: Sequence[ToolSpec] = ()) -> str:
-        masked = [
-            {key: value if key == "role" or value == SENTINEL else self.mask(value) for key, value in message.items()}
-            for message in messages
-        ]
-        try:
-            return self._template.render(
-                messages=masked,
-                tools=[self._masked_json(tool_object(tool)) for tool in tools] or None,
-                documents=None,
-                add_generation_prompt=True,
-                **{**self._tokenizer.special_tokens_map, **self._options},
-            )
-        except TemplateRunsWild as error:
-            raise TemplateRunsWild(
-                f"the chat template of {_name(self._tokenizer)} cannot be used: {error}; put another "
-                "chat_template.jinja beside its tokenizer"
-            ) from error
-        except Exception as error:  # templates raise what they like; the reason is passed on
-            raise ConfigError(
-                f"the chat template of {_name(self._tokenizer)} cannot render the roles "
-                f"{[message['role'] for message in messages]}: {error}"
-            ) from error
+    def _stand_in(self, messages: Sequence[Message], index: int, mark: str) -> dict[str, Any]:
+        """A message in place of the assistant's at `index`, with a call for each result that follows it."""
+        results: list[Message] = []
+        for message in messages[index + 1 :]:
+            if message.role != "tool":
+                break
+            results.append(message)
+        if not results or self._calls is None:
+            return {"role": "assistant", "content": mark}
+        generation = messages[index].generation
+        made = generation.calls if generation is not None else ()
+        asked = [message.call or next(iter(made[message.call_index :]), None) for message in results]
+        return self._calls.message([(call.name if call else None) or UNKNOWN for call in asked], mark)
 
-    def _masked_json(self, value: Any) -> Any:
-        """Mask every string inside a JSON value."""
-        if isinstance(value, str):
-            return self.mask(value)
-        if isinstance(value, Mapping):
-            return {self.mask(str(key)): self._masked_json(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._masked_json(item) for item in value]
-        return value
-
-    def _tries(self, messages: Sequence[dict[str, str]], tools: Sequence[ToolSpec] = ()) -> str:
-        """Render a probe; empty if the template refuses."""
-        try:
-            return self._render(messages, tools)
-        except TemplateRunsWild:
-            raise
-        except ConfigError:
-            return ""
+    def _opened(self, context: Sequence[int]) -> str:
+        """The opening of a thought with which a context ends; empty if it ends with none."""
+        tail = self._tokenizer.decode(
+            list(context[-_TAIL:]), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        assert isinstance(tail, str)
+        for opening, closing in THOUGHTS:
+            rest = tail.rpartition(opening)
+            if rest[1] and closing not in rest[2] and rest[2].strip() in ("", "thought"):
+                return opening + rest[2]
+        return ""
 
     def _supports_system(self) -> bool:
-        text = self._tries([{"role": "system", "content": "Probe-system."}, {"role": "user", "content": "?"}])
+        text = self.rendering.tries([{"role": "system", "content": "Probe-system."}, {"role": "user", "content": "?"}])
         return "Probe-system." in text
 
     def _supports_tool_role(self) -> bool:
-        text = self._tries(
-            [
-                {"role": "user", "content": "?"},
-                {"role": "assistant", "content": SENTINEL},
-                {"role": "tool", "name": "probe", "content": "Probe-result."},
-            ]
+        said = {"role": "assistant", "content": SENTINEL}
+        text = self.rendering.tries(
+            [{"role": "user", "content": "?"}, said, result_object("probe", "Probe-result.", 0)]
         )
         return "Probe-result." in text.partition(SENTINEL)[2]
 
     def _supports_tools(self) -> bool:
         tool = ToolSpec("probe_tool", "Probe.", {"type": "object", "properties": {}})
-        return "probe_tool" in self._tries([{"role": "user", "content": "?"}], [tool])
+        return "probe_tool" in self.rendering.tries([{"role": "user", "content": "?"}], [tool])
 
-    def _boundaries(self) -> tuple[str, str]:
-        """How an assistant message ends, and what the generation prompt opens with beyond its header."""
+    def _opening(self) -> str:
+        """What the generation prompt opens with beyond the header of an earlier message."""
         user = {"role": "user", "content": "?"}
-        text = self._render([user, {"role": "assistant", "content": SENTINEL}, user])
-        before, found, after = text.partition(SENTINEL)
-        ending = self._special_pattern.match(after)
-        if not found or ending is None:
-            raise ConfigError(
-                f"the chat template of {_name(self._tokenizer)} does not end an assistant message with a special token "
-                f"(after the message comes {after[:40]!r}); the end of a sample could not be told from its text"
-            )
-        prompt = self._render([user])
-        return ending[1], prompt[len(before) :] if prompt.startswith(before) else ""
+        before = self.rendering.render([user, {"role": "assistant", "content": SENTINEL}, user]).partition(SENTINEL)[0]
+        prompt = self.rendering.render([user])
+        return prompt[len(before) :] if prompt.startswith(before) else ""
+
+    def _depends_on_history(self) -> bool:
+        """Whether the same messages are rendered otherwise when they come a second time."""
+        user, said = Message("user", "Probe.", "Probe."), Message("assistant", "", "")
+        call = ToolCall("probe", {})
+        result = Message("tool", "Probe.", "Probe.", call=call)
+        for again in (user, result):
+            messages = [user, said, again, said, again]
+            self.remembers = True
+            whole = self.suffix_text(messages, 3, "shown")
+            self.remembers = False
+            if whole != self.suffix_text(messages, 3, "shown"):
+                return True
+        return False
 
 
 def _same_dialect(template: str, responses: object, chosen: Dialect) -> bool:
@@ -410,5 +419,7 @@ def _text(message: Message, view: View) -> str:
     return message.shown if view == "shown" else message.bare
 
 
-def _name(tokenizer: PreTrainedTokenizerBase) -> str:
-    return str(getattr(tokenizer, "name_or_path", "") or "this model")
+def _up_to_sample(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages behind the last assistant message."""
+    last = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=-1)
+    return messages[last + 1 :]

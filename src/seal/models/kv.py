@@ -100,6 +100,10 @@ class _Slots(CacheLayerMixin):  # type: ignore[no-untyped-call]  # untyped in tr
         assert self.keys is not None
         return int(self.keys.shape[2])
 
+    def get_max_cache_shape(self) -> int:
+        """The same, as transformers 5.10 and earlier ask for it."""
+        return self.get_max_length()
+
 
 class Buffer:
     """Keys and values of a batch: rows side by side, slots in the order in which they were written.

@@ -48,6 +48,11 @@ def switches(template: str) -> frozenset[str]:
         for test in tree.find_all(nodes.Test)
         if test.name in ("defined", "undefined") and isinstance(test.node, nodes.Name)
     }
+    asked |= {
+        found.node.name
+        for found in tree.find_all(nodes.Filter)
+        if found.name in ("default", "d") and isinstance(found.node, nodes.Name)
+    }
     names = meta.find_undeclared_variables(tree) - (own - asked)
     return frozenset(names - _OURS - _SURROUNDING - environment.globals.keys())
 

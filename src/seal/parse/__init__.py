@@ -22,7 +22,7 @@ from types import MappingProxyType
 from seal.errors import ConfigError
 from seal.parse._any import Anything, Reading
 from seal.parse._cohere import Cohere, CommandR
-from seal.parse._common import Dialect, Parsed, tool_object
+from seal.parse._common import THOUGHTS, Dialect, Parsed, tool_object
 from seal.parse._deepseek import DeepSeekV3, DeepSeekV31, DeepSeekV32
 from seal.parse._detect import by_response_template, by_template, unknown
 from seal.parse._gemma import FunctionGemma, Gemma4
@@ -49,6 +49,7 @@ from seal.types import ToolSpec
 
 __all__ = [
     "DIALECTS",
+    "THOUGHTS",
     "Dialect",
     "Hermes",
     "Llama3",

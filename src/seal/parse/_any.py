@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from seal.parse._common import Dialect, Parsed, answer
+from seal.parse._common import THOUGHTS, Dialect, Parsed, answer
 from seal.types import ToolCall, ToolSpec
 
 MARKED = (
@@ -22,10 +22,6 @@ _SHARED = ("<tool_call>", "</tool_call>")
 """Marks that six dialects share. Alone they first mean hermes."""
 _FIRST = ("qwen3-coder", "glm-4.5")
 """Dialects that are tried before all others if marks are seen that are theirs and not shared."""
-_THOUGHTS = (
-    *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]")),
-    *(("<|channel>", "<channel|>"), ("<|START_THINKING|>", "<|END_THINKING|>")),
-)
 
 
 class Reading(NamedTuple):
@@ -58,7 +54,7 @@ class Anything:
     def read(self, text: str, tools: Sequence[ToolSpec] = ()) -> Reading:
         """The dialect of a text and what it reads; see `seal.parse.read_any`."""
         spoken = text
-        for pair in _THOUGHTS:
+        for pair in THOUGHTS:
             spoken = answer(spoken, *pair)
         seen = {mark[0] for mark in self._any.finditer(spoken)}
         best: tuple[tuple[bool, int, int], Reading] | None = None

@@ -15,6 +15,12 @@ DEEPEST = 64
 INTEGERS = range(-(2**63), 2**64)
 """Integers that other JSON readers can hold. Beyond them a call is malformed."""
 
+THOUGHTS = (
+    *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]")),
+    *(("<|channel>", "<channel|>"), ("<|START_THINKING|>", "<|END_THINKING|>")),
+)
+"""The tags around a thought, in the dialects that have them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:

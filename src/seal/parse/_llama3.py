@@ -10,7 +10,7 @@ from seal.parse._json import NotJsonError, broken, decode, encode, read_call, sk
 from seal.types import MalformedCall, ToolCall, ToolSpec
 
 _TAG = "<|python_tag|>"
-_START = re.compile(r'(?:\[\s*)?\{\s*"')
+_START = re.compile(r"(?:\[\s*)?\{")
 _NAMED = re.compile(r'(?:\[\s*)?\{\s*"name"\s*:')
 _LATER = re.compile(r'^[ \t]*(?:\[\s*)?\{\s*"name"\s*:', re.MULTILINE)
 _SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|;', re.DOTALL)
@@ -36,7 +36,7 @@ class Llama3:
         text = answer(text)
         if _TAG in text:
             before, _, body = text.partition(_TAG)
-            body = body.replace(_TAG, "\n").strip()
+            body = body.strip()
         elif _attempt(text):
             before, body = "", text
         elif (later := _LATER.search(text)) is not None:
@@ -83,12 +83,13 @@ def _attempt(text: str) -> bool:
 
 def _calls(body: str) -> Iterator[ToolCall | MalformedCall]:
     """The calls of a message, segment by segment, so that a broken one leaves the others alone."""
-    start = 0
-    for separator in _SEPARATOR.finditer(body):
-        if separator[0] == ";":
-            yield from _segment(body[start : separator.start()])
-            start = separator.end()
-    yield from _segment(body[start:])
+    for part in body.split(_TAG):  # a further tag may divide objects; inside one it breaks the object
+        start = 0
+        for separator in _SEPARATOR.finditer(part):
+            if separator[0] == ";":
+                yield from _segment(part[start : separator.start()])
+                start = separator.end()
+        yield from _segment(part[start:])
 
 
 def _segment(text: str) -> Iterator[ToolCall | MalformedCall]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seal.cues import CUES
+from seal.scoped import Scoped
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS, Label
 
 _UNSPOKEN = "(no cue)"
@@ -53,9 +54,9 @@ def failures(labels: Mapping[str, int]) -> Distribution | None:
 def emphasis(active: Sequence[str]) -> Distribution | None:
     """What a set of cues speaks to; None without cues."""
     spoken: dict[str, float] = {}
-    for cue in active:
-        for label in CUES[cue].labels:
-            spoken[str(label)] = spoken.get(str(label), 0.0) + 1 / len(CUES[cue].labels)
+    for cue in (CUES[Scoped.parse(name).cue] for name in active):
+        for label in cue.labels:
+            spoken[str(label)] = spoken.get(str(label), 0.0) + 1 / len(cue.labels)
     return _normalised(spoken)
 
 

@@ -13,7 +13,7 @@ from seal.page import assemble
 from seal.report import charts, sections
 from seal.report.browser import browse
 from seal.report.read import Compared, Run, read, trajectories
-from seal.report.sections import Overview, Section
+from seal.report.section import Overview, Section
 from seal.trace import write_atomic
 
 

@@ -3,59 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
 from seal.ablate.page import CLAIM, percent, sentence
-from seal.cues import CUES
-from seal.profile import Profile
-from seal.report import charts
+from seal.report import charts, cues
 from seal.report.misalignment import misalignment
 from seal.report.read import Compared, Evaluated, Run
+from seal.report.section import Overview, Record, Section, series
 from seal.stats import wilson
 from seal.taxonomy import Label
 from seal.trace import Traced
-
-Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One block of a page.
-
-    Attributes:
-        title: Its heading.
-        note: What it means, in a sentence or two.
-        svg: A figure, or "".
-        head: Headings of a table; empty for none.
-        rows: Its rows.
-        lines: Sentences.
-    """
-
-    title: str
-    note: str = ""
-    svg: str = ""
-    head: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    lines: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """The top of a page.
-
-    Attributes:
-        title: What it is about.
-        facts: One line below it.
-        numbers: (name, value) of the figures that a reader wants first.
-        sections: The rest.
-    """
-
-    title: str
-    facts: str
-    numbers: Sequence[tuple[str, str]]
-    sections: Sequence[Section] = field(default_factory=tuple)
 
 
 def of_run(run: Run) -> Overview:
@@ -63,7 +21,8 @@ def of_run(run: Run) -> Overview:
     rounds = run.rounds
     found: list[Section] = [_success(rounds), *_held_out(run), _profile(rounds)]
     figures: Sequence[Callable[[Sequence[Record]], Section | None]] = (
-        _cues, _misalignment, _weights, _reliance, _gap, _life, _calls, _tokens, _seconds,
+        cues.switched, cues.text, cues.helpfulness,
+        _misalignment, _weights, _reliance, _gap, _teacher, _rescued, _life, _calls, _tokens, _seconds,
     )  # fmt: skip
     found += [section for figure in figures if (section := figure(rounds)) is not None]
     summary = run.summary or {}
@@ -105,7 +64,7 @@ def _held_out(run: Run) -> list[Section]:
 def _success(rounds: Sequence[Record]) -> Section:
     names = {"success": "rollouts", "success_cued": "with cues", "success_bare": "without cues"}
     used = names if any(r["success_cued"] is not None for r in rounds) else {"success": "rollouts"}
-    rows = _series(rounds, {name: itemgetter(key) for key, name in used.items()})
+    rows = series(rounds, {name: itemgetter(key) for key, name in used.items()})
     checked = [(r["round"], r["validation"]) for r in rounds if r["validation"]]
     rows += [{"round": index, "value": v["success"], "series": "validation"} for index, v in checked]
     band = [{"round": i, "low": v["low"], "high": v["high"], "series": "validation"} for i, v in checked]
@@ -125,27 +84,6 @@ def _profile(rounds: Sequence[Record]) -> Section:
             {"round": record["round"], "label": name, "share": record["labels"].get(name, 0) / total} for name in names
         ]
     return Section("Failure profile", "Turns of the training rollouts by dominant label.", charts.label_areas(rows))
-
-
-def _cues(rounds: Sequence[Record]) -> Section | None:
-    used = [cue for cue in CUES if any(cue in record["interface"]["shown"] for record in rounds)]
-    if not used:
-        return None
-    shares = []
-    for record in rounds:
-        profile = Profile.from_json(record["profile"])
-        for cue in used:
-            share = sum(profile.standing_share(label) for label in CUES[cue].labels)
-            shares.append({"cue": cue, "round": record["round"], "share": share})
-    bars = [
-        {"cue": cue, "from": record["round"] - 0.5, "to": record["round"] + 0.5}
-        for record in rounds
-        for cue in record["interface"]["shown"]
-        if record["interface"]["exposure"]
-    ]
-    switches = [[str(record["round"] + 1), change] for record in rounds for change in record["interface"]["changes"]]
-    note = "Blue: rounds in which some rollouts saw the cue. Line: standing share of the failures that it speaks to."
-    return Section("Cues", note, charts.cue_rows(bars, shares), ["from round", "what switched"], switches)
 
 
 def _misalignment(rounds: Sequence[Record]) -> Section | None:
@@ -173,7 +111,7 @@ def _weighted(rounds: Sequence[Record]) -> bool:
 def _weights(rounds: Sequence[Record]) -> Section | None:
     if not _weighted(rounds):
         return None
-    rows = _series(
+    rows = series(
         rounds,
         {
             "all": lambda r: r["weights"]["mean"],
@@ -188,7 +126,7 @@ def _weights(rounds: Sequence[Record]) -> Section | None:
 
 
 def _reliance(rounds: Sequence[Record]) -> Section | None:
-    rows = _series(
+    rows = series(
         rounds,
         {
             "all cued": lambda r: r["reliance"]["mean"] if r["reliance"] else None,
@@ -215,8 +153,27 @@ def _gap(rounds: Sequence[Record]) -> Section | None:
     return Section("Interface gap", note, charts.lines(rows, y="difference", share=True, zero=True))
 
 
+def _teacher(rounds: Sequence[Record]) -> Section | None:
+    measured = [{"round": r["round"], **r["distill"]} for r in rounds if r.get("distill")]
+    rows = series(measured, {"successes": itemgetter("gap_success"), "failures": itemgetter("gap_failure")})
+    note = (
+        "log pi(token | what the teacher reads) - log pi(token), nats a token, before each update. Below zero: the "
+        "policy, reading more, would rather have written something else."
+    )
+    return Section("Gap of the teacher", note, charts.lines(rows, y="nats", zero=True)) if rows else None
+
+
+def _rescued(rounds: Sequence[Record]) -> Section | None:
+    if not any(r.get("rescue") for r in rounds):
+        return None
+    counts = [{"round": r["round"], **(r["rescue"] or {"groups": 0, "rescued": 0})} for r in rounds]
+    rows = series(counts, {"played again": itemgetter("groups"), "with a success then": itemgetter("rescued")})
+    note = "Groups without any success are played again with cues, while a cue is on."
+    return Section("Rescued groups", note, charts.lines(rows, y="groups", zero=True))
+
+
 def _life(rounds: Sequence[Record]) -> Section | None:
-    rows = _series(
+    rows = series(
         rounds,
         {
             "entropy, nats a token": lambda r: r["update"].get("entropy"),
@@ -228,7 +185,7 @@ def _life(rounds: Sequence[Record]) -> Section | None:
 
 
 def _calls(rounds: Sequence[Record]) -> Section | None:
-    rows = _series(rounds, {"calls a turn": lambda r: (r.get("calls") or {}).get("per_turn")})
+    rows = series(rounds, {"calls a turn": lambda r: (r.get("calls") or {}).get("per_turn")})
     if not rows:
         return None
     note = "Tool calls in training rollouts. Falling towards zero: tool use is dying out."
@@ -236,7 +193,7 @@ def _calls(rounds: Sequence[Record]) -> Section | None:
 
 
 def _tokens(rounds: Sequence[Record]) -> Section | None:
-    rows = _series(
+    rows = series(
         rounds, {"sampled": lambda r: r["tokens"]["sampled"], "context read": lambda r: r["tokens"]["prompt"]}
     )
     return Section("Tokens a round", "Of the rollouts.", charts.lines(rows, y="tokens", zero=True)) if rows else None
@@ -250,16 +207,6 @@ def _seconds(rounds: Sequence[Record]) -> Section | None:
         if stage != "total"
     ]
     return Section("Seconds by stage", "Wall time of this process.", charts.stages(rows)) if rows else None
-
-
-def _series(rounds: Sequence[Record], wanted: Mapping[str, Callable[[Record], float | None]]) -> list[dict[str, Any]]:
-    """Rows of `charts.lines`; rounds without a value leave a gap."""
-    return [
-        {"round": record["round"], "value": value, "series": name}
-        for name, get in wanted.items()
-        for record in rounds
-        if (value := get(record)) is not None
-    ]
 
 
 def of_evaluation(evaluated: Evaluated, traced: Sequence[Traced]) -> Overview:
@@ -284,9 +231,9 @@ def of_evaluation(evaluated: Evaluated, traced: Sequence[Traced]) -> Overview:
     ]
     settings = evaluated.settings
     facts = [f"{key} {settings[key]}" for key in ("model", "environment", "split", "temperature") if key in settings]
-    cues = settings.get("interface")
-    if cues:
-        facts.append(f"WITH CUES {', '.join(cues)}: not the bare environment")
+    shown = settings.get("interface")
+    if shown:
+        facts.append(f"WITH CUES {', '.join(shown)}: not the bare environment")
     sections = [Section("Turns by label", head=["label", "turns", "share"], rows=table)]
     if rows:
         note = "Wilson intervals at 95 %."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seal.proof import Case, Script
-from seal.rollout import Presenter
+from seal.rollout import PerEpisode, Prepared, Presenter
 from seal.types import ToolCall, ToolSpec, Trajectory
 
 _WORD = re.compile(r"\w+")
@@ -80,6 +80,10 @@ def cues(
     visible = {w for text in public for w in words(text)}
     visible |= {w for spec in trajectory.tools for w in words(f"{spec.name} {spec.description} {spec.parameters}")}
     found: list[Cue] = []
+    if isinstance(presenter, PerEpisode):
+        presenter = presenter.open()
+    if isinstance(presenter, Prepared):
+        presenter.prepare([(spec, documentation.get(spec.name, spec)) for spec in trajectory.tools])
 
     def note(text: str) -> None:
         if text:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from seal.cues import CUES
 from seal.envs import make
 from seal.envs.workshop import PRESETS, Dials, Workshop, vocabulary, words
 from seal.envs.workshop.corrupt import CHANGES
 from seal.envs.workshop.plan import Plan
 from seal.envs.workshop.show import call_text, signature
 from seal.errors import ConfigError
+from seal.presenter import CuePresenter
 from seal.rollout import BARE, Presenter
 from seal.task import Task
 from seal.testing import CheckReport, check_env
@@ -32,6 +34,8 @@ from seal.types import ToolCall, ToolSpec
         {"hidden": 0.3, "varying": 1.0, "stated": 0.5, "rule_errors": "plain", "documentation": "terse"},
         {"turns": 1, "categories": ("base", "long_context"), "score_abstention": False},
         {"early_stop": False, "tools_shown": 1, "records": 2},
+        {"preset": "crowded"},
+        {"preset": "crowded", "tools_shown": 30, "lent": 6, "remarks": 4, "varying": 0.5, "stated": 0.5, "season": 1},
     ],
     ids=str,
 )
@@ -42,7 +46,16 @@ def test_references_pass_corruptions_fail_and_cues_leak_nothing(settings: dict[s
     assert report.cues > 1000
     # What the presets promise; dials turned far up make longer tasks.
     largest = max(most for _mean, most in report.measures["words"].values())
-    assert largest < (500 if "preset" in settings else 800)
+    assert largest < (500 if "preset" in settings and "lent" not in settings else 900)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_scoped_and_wrong_cues_leak_nothing(wrong: bool) -> None:
+    world = Workshop("crowded")
+    cues = tuple(CUES) if wrong else tuple(f"schema.values@{name}" for name in world.hidden_rules())
+    report = check_env(world, 48, seed=1, presenter=CuePresenter(cues, "t", wrong=wrong))
+    assert report.passed, report
+    assert report.cues > 100
 
 
 def test_a_check_makes_every_corruption_and_repeats() -> None:
@@ -131,7 +144,11 @@ def test_the_vocabulary_covers_every_word_that_is_said(monkeypatch: pytest.Monke
         return trajectories
 
     monkeypatch.setattr(plays_module, "played", listen)
-    for settings in ({"preset": "hard"}, {"varying": 1.0, "stated": 0.5, "rule_errors": "named"}):
+    for settings in (
+        {"preset": "hard"},
+        {"varying": 1.0, "stated": 0.5, "rule_errors": "named"},
+        {"preset": "crowded", "remarks": 4},
+    ):
         check_env(Workshop(**settings), 120)
     wrong = {w for w in heard if "99" in w}  # identifiers that a corruption made up
     assert heard - wrong <= known

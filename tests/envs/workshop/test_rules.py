@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections import Counter
@@ -9,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from seal.envs.workshop import Dials, Workshop, words
+from seal.envs.workshop import Dials, Workshop, vocabulary, words
 from seal.envs.workshop.accept import misfit
 from seal.envs.workshop.domains import NEW, TRAINED
+from seal.envs.workshop.remarks import remarks
 from seal.envs.workshop.rules import Rule, RuleKind, documented, fit, rules_of, to_natural, to_ruled
 from seal.envs.workshop.tools import Tool
 from seal.envs.workshop.vocabulary import _every_rule
@@ -215,3 +217,49 @@ def test_the_door_agrees_with_json_schema(name: str) -> None:
             arguments["color"] = "pink"
         for spec in (fitted.offered, fitted.documentation):
             assert (misfit(spec.parameters, arguments) is None) is (violations(spec, arguments) == ())
+
+
+def test_remarks_lengthen_documentation_and_nothing_else() -> None:
+    """What they say is true whatever the rule, so nothing follows from them; the small tokenizer knows their words."""
+    plain, long = (Workshop("hard", remarks=count, varying=0.5, stated=0.5) for count in (0, 4))
+    known = set(vocabulary())
+    for index in range(20):
+        one, other = (world.plan(world.task(f"workshop/train/{index}")) for world in (plain, long))
+        assert (one.reference, one.offered, one.start) == (other.reference, other.offered, other.start)
+        for name, fitted in other.toolbox.items():
+            assert fitted.offered == one.toolbox[name].offered
+            assert fitted.hidden is one.toolbox[name].hidden
+            short, told = one.toolbox[name].documentation, fitted.documentation
+            assert told.parameters == short.parameters
+            assert told.description == f"{short.description}, {remarks(name, 4)}"
+            assert set(words(told.description)) <= known
+
+
+def test_seasons_move_the_goals_of_training_and_of_nothing_else() -> None:
+    world, calm = Workshop("default", season=8, lent=1), Workshop("default", lent=1)
+
+    def domains(index: int) -> set[str]:
+        goals = world.plan(world.task(f"workshop/train/{index}")).goals
+        return {domain.name for domain in TRAINED for goal in domain.goals if goal.name in goals}
+
+    seasons = [set().union(*(domains(i) for i in range(start, start + 8))) for start in (0, 8, 16, 24)]
+    assert seasons[0] == seasons[3] == {TRAINED[0].name, TRAINED[1].name}
+    assert seasons[1] == {TRAINED[2].name, TRAINED[3].name}
+    assert seasons[2] == {TRAINED[4].name, TRAINED[5].name}
+    for split in ("validation", "held-out"):
+        task = world.task(f"workshop/{split}/3")
+        assert world.plan(task) == calm.plan(task)
+
+
+def test_the_default_preset_is_what_it_was() -> None:
+    """A digest of tasks, made before there were dials for many tools, long documentation and seasons."""
+    digest = hashlib.sha256()
+    for preset in ("easy", "default", "hard"):
+        world = Workshop(preset)
+        for split in world.splits():
+            for index in range(12):
+                plan = world.plan(world.task(f"workshop/{split}/{index}"))
+                said = [(turn.user, turn.reference, turn.observations, turn.after) for turn in plan.turns]
+                specs = [(f.offered, f.documentation, f.hidden) for f in plan.toolbox.values()]
+                digest.update(repr((plan.offered, plan.start, said, specs)).encode())
+    assert digest.hexdigest() == "d243c9547f79676393279d53022c126a538838dc59dec8505ef2539680a6fdac"

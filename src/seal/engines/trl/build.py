@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from seal.config import RunConfig
+from seal.engines.plan import check_sizes
 from seal.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -116,11 +117,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
     rollout, update = config.rollout, config.update
     world = int(processes(config).num_processes)
     step_rows = config.mini_batch * rollout.group_size
-    if step_rows % (update.micro_batch * world):
-        raise ConfigError(
-            f"mini_batch x group_size = {step_rows} must be a multiple of micro_batch x processes = "
-            f"{update.micro_batch} x {world}"
-        )
+    check_sizes(config, world)
     return GRPOConfig(
         output_dir=str(checkpoints),
         seed=config.seed,
@@ -163,7 +160,7 @@ def grpo_config(config: RunConfig, checkpoints: Path, *, device: str) -> Any:
         save_total_limit=None,  # old checkpoints go when the new one is whole: seal.engines.checkpoints
         trust_remote_code=config.model.trust_remote_code,
         eval_strategy="no",
-        report_to=list(config.output.report_to) or "none",
+        report_to="none",  # ours get the round's line: seal.engines.trackers
         disable_tqdm=True,
         log_level="error",
         log_level_replica="error",

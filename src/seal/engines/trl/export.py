@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from seal.models.adapters import Lineage
 
 
-def export(model: Any, tokenizer: PreTrainedTokenizerBase, lineage: Lineage, target: Path) -> None:
+def export(model: Any, tokenizer: PreTrainedTokenizerBase, lineage: Lineage, target: Path, whole: Any = None) -> None:
     """Write model and tokenizer to a fresh directory.
 
     Transformers and PEFT alone load the same model from it again; see design/engine.md for what is written when.
@@ -21,11 +21,12 @@ def export(model: Any, tokenizer: PreTrainedTokenizerBase, lineage: Lineage, tar
         tokenizer: Its tokenizer.
         lineage: What was loaded before training began.
         target: Where.
+        whole: All weights by name, if the model holds only parts of them.
     """
     if hasattr(model, "peft_config"):
         from seal.models.adapters import save  # noqa: PLC0415 -- loads torch and peft
 
         save(model, lineage, target)
     else:
-        model.save_pretrained(target)
+        model.save_pretrained(target, state_dict=whole)
     tokenizer.save_pretrained(target)

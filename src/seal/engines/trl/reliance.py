@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from seal.engines.rows import turn_reliance
 from seal.loop import Round
 from seal.models.logprobs import sequence_logprobs
 from seal.tokens import trajectory_tokens
@@ -43,8 +44,5 @@ def reliance_by_turn(
         micro_batch_tokens=micro_batch_tokens,
     )
     for (j, row), logprobs in zip(rows, bare, strict=True):
-        turns = [0.0] * len(played.trajectories[j].turns)
-        for turn, mask, sampled, scored in zip(row.turns, row.mask, row.logprobs, logprobs, strict=True):
-            turns[turn] += mask * (sampled - scored)
-        result[j] = turns
+        result[j] = turn_reliance(row, logprobs, n_turns=len(played.trajectories[j].turns))
     return result

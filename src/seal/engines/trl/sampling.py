@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seal.config import RunConfig
-from seal.errors import ConfigError
 from seal.task import Policy
 from seal.tokens import trajectory_tokens
 
@@ -46,19 +45,6 @@ def make_sampler(config: RunConfig, tokenizer: PreTrainedTokenizerBase, chat: Ch
     if config.rollout.sampler == "vllm":
         return VllmSampler(config, chat)
     return TransformersSampler(config, tokenizer, chat)
-
-
-def check_sampler(config: RunConfig, processes: int) -> None:
-    """Refuse, before anything is loaded, a sampler that does not fit the number of processes.
-
-    Raises:
-        ConfigError: If vLLM is asked for and there are several.
-    """
-    if config.rollout.sampler == "vllm" and processes > 1:
-        raise ConfigError(
-            f"rollout.sampler = 'vllm' samples in one process, and this run has {processes}; use one, or "
-            "rollout.sampler = 'transformers'"
-        )
 
 
 class TransformersSampler:

@@ -7,40 +7,34 @@ as one that was not.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from seal.cache import expand
 from seal.config import RunConfig
-from seal.engines.checkpoints import Resumed, prove_export
+from seal.engines import start
+from seal.engines.checkpoints import Resumed
+from seal.engines.evaluations import Count, Evaluations
+from seal.engines.journal import Journal
 from seal.engines.origin import origin
+from seal.engines.plan import Plan, plan
 from seal.engines.progress import Reporter, Silent
-from seal.engines.records import interface_gap, rollout_records, round_record
+from seal.engines.records import rollout_records
 from seal.engines.rundir import RunDirectory
-from seal.envs import make
-from seal.episodes import play_tasks
-from seal.errors import ConfigError, MissingError
-from seal.evaluate import evaluate, summarise
-from seal.loop import LoopOptions, Round, State, begin, one_round, schedule
+from seal.engines.sessions import options_of
+from seal.engines.trackers import Trackers, check_installed
+from seal.engines.trl.trained import TrainedModel
+from seal.evaluate import summarise
+from seal.loop import Round, State, begin, one_round
 from seal.models.vllm_install import require_vllm
-from seal.task import Environment, Policy, TaskSet
+from seal.redact import settings
 from seal.trace import Traced, write_json
-from seal.types import Diagnosis, Trajectory
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from seal.engines.trl.sampling import Sampler
+    from seal.engines.trl.guidance import Guidance
     from seal.engines.trl.trainer import SealTrainer
-    from seal.models.adapters import Lineage
-    from seal.models.chat import ChatFormat
-    from seal.models.chat_proof import ChatProof
 
 _Part = TypeVar("_Part")
 
@@ -72,153 +66,105 @@ def train(
         DataError: If no checkpoint of a run to resume is whole.
         StorageError: If the disk is full or not writable; continue with `resume` when there is room.
     """
-    for tracker in config.output.report_to:
-        if find_spec(tracker) is None:
-            raise MissingError(f"output.report_to names {tracker!r}, which is not installed: pip install {tracker}")
+    check_installed(config.output.report_to)
     if config.rollout.sampler == "vllm":
         require_vllm("rollout.sampler = 'vllm'")
-    environment = make(config.environment.name, **config.environment.options)
-    tasks = environment.tasks(config.environment.train).take(config.environment.train_tasks)
-    order = schedule(tasks, rounds=config.rollout.rounds, prompts=config.rollout.prompts, seed=config.seed)
-    validation = None
-    if config.evaluation.every:
-        validation = environment.tasks(config.environment.validation).take(config.environment.validation_tasks)
+    planned = plan(config)
     from seal.engines.trl.build import processes, quiet  # noqa: PLC0415 -- loads torch and transformers
-    from seal.engines.trl.sampling import check_sampler  # noqa: PLC0415
+    from seal.engines.trl.sharding import check_launch  # noqa: PLC0415
 
     process = processes(config)
-    check_sampler(config, process.num_processes)
-    test = None
-    if config.evaluation.held_out:
-        test = environment.tasks(config.evaluation.held_out).take(config.evaluation.held_out_tasks)
+    check_launch(config, process.num_processes)
     with process.main_process_first():
         directory = RunDirectory(run_dir, config, resume=resume, main=process.is_main_process, anyway=anyway)
-    with directory, quiet():
-        run = _Run(
-            config,
-            directory,
-            environment,
-            validation=validation,
-            test=test,
-            reporter=reporter or Silent(),
-            main=process.is_main_process,
-        )
-        return run.train([task.id for task in order])
-
-
-@dataclass(slots=True)
-class _Measured:
-    """What a run has measured so far; stored in every checkpoint beside the loop's state."""
-
-    before: dict[str, Any] | None = None
-    last: dict[str, Any] | None = None
-    best: dict[str, Any] | None = None
-    best_round: int | None = None
-    held_out_before: dict[str, Any] | None = None
-    seconds: float = 0.0
+    reporter = reporter or Silent()
+    trackers = config.output.report_to if process.is_main_process else ()
+    with directory, quiet(), Trackers(trackers, run_dir, settings(asdict(config)), note=reporter.note) as tracked:
+        journal = Journal(config, directory, reporter, tracked, rank=process.process_index)
+        run = _Run(config, directory, planned, journal, reporter=reporter, main=process.is_main_process)
+        return run.train([task.id for task in planned.order])
 
 
 class _Run:
     """The run's side of every round (`seal.engines.trl.trainer.Events`)."""
 
-    trainer: SealTrainer
+    model: TrainedModel
+    evaluations: Evaluations
     accelerator: Any
-    tokenizer: PreTrainedTokenizerBase
-    lineage: Lineage
-    chat: ChatFormat
-    proof: ChatProof
-    sampler: Sampler
 
     def __init__(
         self,
         config: RunConfig,
         directory: RunDirectory,
-        environment: Environment,
+        planned: Plan,
+        journal: Journal,
         *,
-        validation: TaskSet | None,
-        test: TaskSet | None,
         reporter: Reporter,
         main: bool,
     ) -> None:
-        self.main = main
+        self.main, self.journal = main, journal
         self.config = config
         self.directory = directory
-        self.environment = environment
-        self.validation = validation
-        self.test = test
+        self.environment, _, self.validation, self.test = planned
         self.reporter = reporter
-        self.options = LoopOptions(
-            group_size=config.rollout.group_size,
-            rounds=config.rollout.rounds,
-            interface=config.interface,
-            exposure=config.exposure,
-            weights=config.weights,
-            seed=config.seed,
-        )
-        self.measured = _Measured()
-        self._round_started = self._update_started = perf_counter()
-        self._played: Round | None = None
-        self._record: dict[str, Any] = {}
-        self._reliance: list[float | None] = []
-        self._advantages: list[float] = []
-        self._rows_apart = False
+        self.options = options_of(config)
 
     def train(self, order: list[str]) -> dict[str, Any]:
         """Train from the start or from the last whole checkpoint."""
         self.reporter.begin("load", round_index=None, total=None)
         for caution in self.config.cautions():
             self.reporter.note(caution)
-        checkpoint = self._build(order)
+        trainer, checkpoint = self._build(order)
         if checkpoint is None:
             if self.validation is not None and self.config.evaluation.before:
-                self.measured.before = summarise(self._validate()).to_json()
+                self.journal.measured.before = summarise(self.evaluations.validate()).to_json()
             if self.test is not None:
-                self.measured.held_out_before = self._test("before")
-        if self.main:
-            write_json(self.directory.path / "chat.json", self.chat.described(self.proof))
-        self.measured.seconds += perf_counter() - self._round_started
-        self._round_started = perf_counter()
-        self.trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+                self.journal.measured.held_out_before = self._test("before")
+        self.journal.lap()
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        del trainer  # or the final test could not let it go
         return self._summarise()
 
-    def _build(self, order: list[str]) -> Path | None:
+    def _build(self, order: list[str]) -> tuple[SealTrainer, Path | None]:
         """Load the starting policy and put the trainer around it; the checkpoint to go on from, if there is one."""
         from seal.engines.trl.build import build_trainer  # noqa: PLC0415 -- loads torch and TRL
         from seal.engines.trl.sampling import make_sampler  # noqa: PLC0415
-        from seal.models.chat import ChatFormat  # noqa: PLC0415
-        from seal.models.load import is_run, load_start, model_directory  # noqa: PLC0415
 
-        if is_run(expand(self.config.model.source)):
-            prove_export(expand(self.config.model.source))
-        source = model_directory(self.config.model.source, progress=self.reporter.note)
-        (model, self.tokenizer), self.lineage = load_start(
-            str(source),
-            dtype=self._dtype,
-            device=self.config.model.device,
-            threads=self.config.model.threads,
-            trust_remote_code=self.config.model.trust_remote_code,
-        )
+        source, model, tokenizer, lineage = start.load(self.config, self.reporter)
         made_with = origin(source, model, self.environment, sampler=self.config.rollout.sampler) if self.main else {}
         state, checkpoint = self._take_up(made_with)
-        self._rows_apart = self._prove_padding(model)
-        self.chat = ChatFormat(
-            self.tokenizer, self.config.model.dialect, template_options=self.config.model.template_options
-        )
-        self.proof = self.chat.prove()
-        for difference in self.proof.differences:
-            self.reporter.note(f"chat template: {difference}")
-        self.trainer = build_trainer(
+        rows_apart = start.prove_padding(model, self.config)
+        chat, proof = start.prove_chat(tokenizer, self.config, self.reporter)
+        if self.main:
+            write_json(self.directory.path / "chat.json", chat.described(proof))
+        trainer = build_trainer(
             self.config,
             model,
-            self.tokenizer,
+            tokenizer,
             order=order,
             state=state,
             events=self,
             checkpoints=self.directory.store.path,
         )
-        self.accelerator = self.trainer.accelerator
-        self.sampler = make_sampler(self.config, self.tokenizer, self.chat)
-        return checkpoint
+        self.accelerator = trainer.accelerator
+        self.model = TrainedModel(
+            self.config,
+            trainer,
+            make_sampler(self.config, tokenizer, chat),
+            tokenizer=tokenizer,
+            lineage=lineage,
+            chat=chat,
+            rows_apart=rows_apart,
+        )
+        self.evaluations = Evaluations(
+            self.config,
+            self.environment,
+            self.model.policy,
+            validation=self.validation,
+            test=self.test,
+            reporter=self.reporter,
+        )
+        return trainer, checkpoint
 
     def _take_up(self, made_with: Mapping[str, str]) -> tuple[State, Path | None]:
         """Where the run stands: the loop's state, and the checkpoint to go on from."""
@@ -226,37 +172,12 @@ class _Run:
 
         found: list[Resumed | None] = [self.directory.take_up(made_with) if self.main else None]
         (resumed,) = broadcast_object_list(found)
-        for note in resumed.notes:
-            self.reporter.note(note)
-        if resumed.path is None:
-            return begin(self.options), None
-        self.measured = _Measured(**resumed.state["measured"])
-        if resumed.best_lost:
-            self.measured.best = self.measured.best_round = None
-        return State.from_json(resumed.state["loop"]), resumed.path
+        return self.journal.take_up(resumed) or begin(self.options), resumed.path
 
-    def _prove_padding(self, model: PreTrainedModel) -> bool:
-        """Refuse what would be trained on wrong log-probabilities; whether rows of different length must stay apart."""
-        from seal.models.padding_proof import padding_fault, prove_length  # noqa: PLC0415 -- loads torch
-
-        prove_length(model, self.config.model.max_context)
-        fault = padding_fault(model)
-        if fault and self.config.update.micro_batch > 1:
-            raise ConfigError(
-                f"rollouts of different length cannot share a forward pass of {type(model).__name__}: {fault}; set "
-                "update.micro_batch = 1"
-            )
-        return bool(fault)
-
-    @property
-    def _dtype(self) -> str:
-        """Of the weights in memory: those that are trained are kept in float32."""
-        return self.config.model.dtype if self.config.lora.enabled else "float32"
-
-    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
-        """Algorithm 1 with the current policy, then how much cued rollouts lean on their cues."""
+    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State, Guidance]:
+        """Algorithm 1 with the current policy, then what is measured of its rollouts before the update."""
         self.reporter.begin("rollout", round_index=state.round, total=len(task_ids))
-        with self._policy(self.config.rollout.temperature) as policy:
+        with self.model.policy(self.config.rollout.temperature) as policy:
             played, following = one_round(
                 self.environment,
                 [self.environment.task(task_id) for task_id in task_ids],
@@ -265,36 +186,31 @@ class _Run:
                 self.options,
                 gather=self._gather,
                 offset=offset,
-                on_trajectory=_Count(self.reporter),
+                on_trajectory=Count(self.reporter),
             )
         started = perf_counter()
-        by_turn = self._measure_reliance(played)
-        self._reliance = [sum(turns) if turns is not None else None for turns in by_turn]
-        self._played = played
-        everyone = [line for share in self._gather(rollout_records(played, by_turn)) for line in share]
-        self._record = round_record(played, following, everyone, group_size=self.config.rollout.group_size)
+        by_turn = self.model.reliance(played)
         seconds = {**played.seconds, "reliance": perf_counter() - started}
         started = perf_counter()
-        self._record["sampler"] = self._measure_sampler(played)
-        if self._record["sampler"] is not None:
-            seconds["sampler"] = self.sampler.seconds + perf_counter() - started
-        self._record["seconds"] = seconds
-        self.reporter.begin("update", round_index=played.index, total=None)
-        self._update_started = perf_counter()
-        return played, following
+        guidance = self.model.guidance(played, gather=self._gather, offset=offset)
+        if guidance.certainty is not None or guidance.taught is not None:
+            seconds["guidance"] = perf_counter() - started
+        records = rollout_records(played, by_turn, certainty=guidance.certainty, taught=guidance.taught)
+        everyone = [line for share in self._gather(records) for line in share]
+        started = perf_counter()
+        sampler, handing_over = self.model.sampled_from(played)
+        if sampler is not None:
+            seconds["sampler"] = handing_over + perf_counter() - started
+        self.journal.played(played, following, everyone, by_turn, sampler=sampler, seconds=seconds)
+        return played, following, guidance
 
     def advantages(self, values: list[float]) -> None:
         """Remember A_j for the trace."""
-        self._advantages = values
+        self.journal.advantages(values)
 
     def updated(self, metrics: Mapping[str, float]) -> None:
         """Validate, then write the round's line and its traces."""
-        played = self._played
-        assert played is not None
-        record, seconds = self._record, self._record.pop("seconds")
-        now = perf_counter()
-        seconds["update"], started = now - self._update_started, now
-        record["update"] = {
+        update = {
             "loss": metrics.get("loss"),
             "grad_norm": metrics.get("grad_norm"),
             "kl": metrics.get("kl"),
@@ -302,43 +218,11 @@ class _Run:
             "clip_ratio": metrics.get("clip_ratio/region_mean"),
             "learning_rate": metrics.get("learning_rate"),
         }
-        record["validation"] = record["interface_gap"] = None
-        if self._due(played.index):
-            pairs = self._validate(played.index)
-            record["validation"] = self.measured.last = summarise(pairs).to_json()
-            if self.config.evaluation.interface_gap and played.interface.shown:
-                record["interface_gap"] = self._gap(played, pairs)
-            self._keep_best(played.index)
-        now = perf_counter()
-        seconds["validation"] = now - started
-        seconds["total"] = now - self._round_started
-        self.measured.seconds += seconds["total"]
-        self._round_started = now
-        record["seconds"] = seconds
-        if self.config.output.traces:
-            self.directory.write_traces(played.index, self._traced(played), rank=self.accelerator.process_index)
-        if self.main:
-            self.directory.write_round(record)
-            self.reporter.finished_round(record)
-        self.reporter.begin("save", round_index=played.index, total=None)
+        self.journal.updated(update, self.evaluations.play, self._keep)
 
     def saved(self, checkpoint: Path, state: State) -> None:
         """Make the checkpoint whole."""
-        self.directory.store.save(
-            checkpoint,
-            {"loop": state.to_json(), "measured": asdict(self.measured)},
-            rounds=state.round,
-            best_round=self.measured.best_round,
-            keep=self.config.output.keep,
-        )
-
-    @contextmanager
-    def _policy(self, temperature: float, model: PreTrainedModel | None = None) -> Iterator[Policy]:
-        """The current weights (or another model's) as a policy, computing in the data type of the update."""
-        if model is None:
-            model = self.accelerator.unwrap_model(self.trainer.model)
-        with self.accelerator.autocast(), self.sampler.policy(model, temperature=temperature) as policy:
-            yield policy
+        self.journal.saved(checkpoint, state)
 
     def _gather(self, share: _Part) -> list[_Part]:
         """What every rank holds of a round, in the order of their rows (a group can straddle ranks)."""
@@ -347,171 +231,30 @@ class _Run:
         shares: list[_Part] = gather_object([share])
         return shares
 
-    def _measure_reliance(self, played: Round) -> list[list[float] | None]:
-        if not self.config.output.reliance or not any(played.cued):
-            return [None] * len(played.trajectories)
-        from seal.engines.trl.reliance import reliance_by_turn  # noqa: PLC0415 -- loads torch
-
-        with self.accelerator.autocast():
-            return reliance_by_turn(
-                self.accelerator.unwrap_model(self.trainer.model),
-                played,
-                temperature=self.config.rollout.temperature,
-                micro_batch_tokens=self._micro_batch_tokens,
-            )
-
-    def _measure_sampler(self, played: Round) -> dict[str, Any] | None:
-        model = self.accelerator.unwrap_model(self.trainer.model)
-        with self.accelerator.autocast():
-            return self.sampler.record(model, played, micro_batch_tokens=self._micro_batch_tokens)
-
-    @property
-    def _micro_batch_tokens(self) -> int:
-        """Of a forward pass that scores rollouts."""
-        return 0 if self._rows_apart else self.config.model.max_context * self.config.update.micro_batch
-
-    def _due(self, index: int) -> bool:
-        every = self.config.evaluation.every
-        return every > 0 and ((index + 1) % every == 0 or index + 1 == self.config.rollout.rounds)
-
-    def _validate(self, index: int | None = None, *, temperature: float = 0.0) -> list[tuple[Trajectory, Diagnosis]]:
-        assert self.validation is not None
-        with self._policy(temperature) as policy:
-            return self._evaluate(self.validation, policy, index)
-
-    def _gap(self, played: Round, greedy: Sequence[tuple[Trajectory, Diagnosis]]) -> dict[str, Any]:
-        """What the round's interface is worth on the validation tasks, greedy and at the rollouts' temperature."""
-        temperature = self.config.rollout.temperature
-        return {
-            "active": list(played.interface.shown),
-            "greedy": interface_gap(greedy, self._validate_shown(played, 0.0)),
-            "sampled": {
-                "temperature": temperature,
-                **interface_gap(
-                    self._validate(played.index, temperature=temperature), self._validate_shown(played, temperature)
-                ),
-            },
-        }
-
-    def _test(self, when: Literal["before", "after"], model: PreTrainedModel | None = None) -> dict[str, Any]:
-        """Test on held-out tasks: once before training, once with the chosen checkpoint (None if it is the current)."""
-        assert self.test is not None
-        with self._policy(0.0, model) as policy:
-            pairs = self._evaluate(self.test, policy, None)
+    def _test(self, when: Literal["before", "after"]) -> dict[str, Any]:
+        """Test on held-out tasks: once before training, once with the chosen checkpoint."""
+        pairs = self.evaluations.held_out()
         if self.main:
             self.directory.write_test(when, (Traced(trajectory, diagnosis) for trajectory, diagnosis in pairs))
         return summarise(pairs).to_json()
 
-    def _evaluate(self, tasks: TaskSet, policy: Policy, index: int | None) -> list[tuple[Trajectory, Diagnosis]]:
-        """In the bare environment; the evaluation module cannot show a cue."""
-        self.reporter.begin("validate", round_index=index, total=len(tasks))
-        count = _Count(self.reporter)
-        return evaluate(
-            self.environment,
-            tasks,
-            policy,
-            seed=self.config.seed,
-            on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
-            chunk=self.config.rollout.batch_size,
-        )
-
-    def _validate_shown(self, played: Round, temperature: float) -> list[tuple[Trajectory, Diagnosis]]:
-        """The validation tasks through the round's interface, with the randomness of `_validate`."""
-        assert self.validation is not None
-        self.reporter.begin("validate", round_index=played.index, total=len(self.validation))
-        count = _Count(self.reporter)
-        with self._policy(temperature) as policy:
-            return play_tasks(
-                self.environment,
-                self.validation,
-                policy,
-                played.interface.presenter(),
-                seed=self.config.seed,
-                on_trajectory=lambda trajectory, _diagnosis: count(trajectory),
-                chunk=self.config.rollout.batch_size,
-            )
-
-    def _keep_best(self, index: int) -> None:
-        """Keep the checkpoint that validates best; of equals, the first."""
-        last, best = self.measured.last, self.measured.best
-        assert last is not None
-        if best is not None and last["success"] <= best["success"]:
-            return
-        self.measured.best, self.measured.best_round = last, index
+    def _keep(self, index: int | None) -> None:
+        """Keep the current weights as the best so far."""
+        write = self.model.exporter()
         if self.main:
-            self.directory.store.keep_best(index, self._export)
-
-    def _export(self, target: Path) -> None:
-        """Write model and tokenizer to a directory."""
-        from seal.engines.trl.export import export  # noqa: PLC0415 -- loads torch
-
-        export(self.accelerator.unwrap_model(self.trainer.model), self.tokenizer, self.lineage, target)
-
-    def _chosen(self, best: Path) -> PreTrainedModel | None:
-        """The model of the chosen checkpoint; None if that is what the trainer holds.
-
-        The trainer's own model, optimizer and reference are let go before another one is read.
-        """
-        if self.measured.best_round in (None, self.config.rollout.rounds - 1):
-            return None
-        from seal.models.load import load_model  # noqa: PLC0415 -- loads torch
-
-        del self.trainer
-        self.accelerator.free_memory()
-        gc.collect()
-        return load_model(
-            str(best),
-            dtype=self._dtype,
-            device=self.config.model.device,
-            trust_remote_code=self.config.model.trust_remote_code,
-        ).model
-
-    def _traced(self, played: Round) -> list[Traced]:
-        return [
-            Traced(tau, z, played.index, weight.trajectory, advantage, reliance)
-            for tau, z, weight, advantage, reliance in zip(
-                played.trajectories, played.diagnoses, played.weights, self._advantages, self._reliance, strict=True
-            )
-        ]
+            self.directory.store.keep_best(index, write)
 
     def _summarise(self) -> dict[str, Any]:
-        measured, store = self.measured, self.directory.store
-        best = store.best
-        started = perf_counter()
+        measured, store = self.journal.measured, self.directory.store
+        if measured.best_round is None:  # nothing was validated: the last weights are all there is
+            self._keep(None)
         if self.main:
-            if measured.best_round is None:  # nothing was validated: the last weights are all there is
-                store.keep_best(None, self._export)
             store.prove_best(measured.best_round)
         self.accelerator.wait_for_everyone()
         held_out = None
         if self.test is not None:
-            held_out = {"before": measured.held_out_before, "after": self._test("after", self._chosen(best))}
-        measured.seconds += perf_counter() - started
-        summary = {
-            "seed": self.config.seed,
-            "rounds": self.config.rollout.rounds,
-            "seconds": measured.seconds,
-            "model": self.config.model.source,
-            "environment": self.config.environment.name,
-            "validation": {"before": measured.before, "after": measured.last, "best": measured.best},
-            "held_out": held_out,
-            "best": {
-                "round": measured.best_round,
-                "success": measured.best["success"] if measured.best is not None else None,
-            },
-            "checkpoint": str(best.relative_to(self.directory.path)),
-        }
-        if self.main:
-            self.directory.write_summary(summary)
-        return summary
-
-
-class _Count:
-    """Counts finished episodes aloud."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter, self._done = reporter, 0
-
-    def __call__(self, _trajectory: object) -> None:
-        self._done += 1
-        self._reporter.advance(self._done)
+            if measured.best_round not in (None, self.config.rollout.rounds - 1):
+                self.model.become(store.best)
+            held_out = {"before": measured.held_out_before, "after": self._test("after")}
+        self.journal.lap()
+        return self.journal.summary(held_out=held_out)

@@ -4,6 +4,7 @@
   were sampled.
 - Advantages are multiplied by the weights w_j (eq 12) after TRL has normalised the verified rewards in their groups;
   by turn they become a (B, T) matrix. Unscored rollouts have no reward (NaN), which TRL keeps out of the group's mean.
+- With a teacher (`seal.distill`) its loss is added to TRL's, averaged in the same way, on the same forward pass.
 - Nothing is shuffled: a step holds whole groups, the same ones on any number of processes (`seal.engines.trl.steps`).
 - Rows that can make no gradient get no backward pass (`seal.engines.trl.gradients`); metrics are those of all rows,
   each token counting once.
@@ -25,8 +26,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model, split_tensor_dict
 
 from seal.config import RunConfig
+from seal.engines.rows import dropped, make_row, on_samples, rewards_for_advantages, scored_views, token_weights
+from seal.engines.trl.distillation import averaged, distillation
 from seal.engines.trl.gradients import RowsWithGradient, no_gradient
-from seal.engines.trl.rows import dropped, make_row, rewards_for_advantages, scored_views, token_weights
+from seal.engines.trl.guidance import Guidance
 from seal.engines.trl.steps import exchange, places
 from seal.errors import StorageError
 from seal.loop import Round, State
@@ -37,8 +40,8 @@ from seal.tokens import TokenRow
 class Events(Protocol):
     """What a run does at each point of a round, in this order."""
 
-    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State]:
-        """Play a round with the current policy.
+    def play(self, state: State, task_ids: list[str], offset: int) -> tuple[Round, State, Guidance]:
+        """Play a round with the current policy, and measure what its update is to be told of it.
 
         Args:
             state: Of the loop.
@@ -65,6 +68,9 @@ REWARD = "seal_reward"
 
 KEPT = "kept"
 """Name of the column of rows that may make a gradient."""
+
+TEACHER, TAUGHT = "teacher_logps", "taught"
+"""Names of the columns of the teacher's log-probabilities and of the tokens that have one."""
 
 TOKEN_MEANS = ("entropy", "kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
 """TRL's metrics that are means over the sampled tokens of a micro-batch."""
@@ -123,6 +129,8 @@ class SealTrainer(GRPOTrainer):
         self._events = events
         self._filler = filler
         self._played: Round | None = None
+        self._guidance = Guidance()
+        self._last_logps: torch.Tensor | None = None
         self._rows: list[TokenRow] = []
         self._tokens: list[float] = []
 
@@ -160,7 +168,7 @@ class SealTrainer(GRPOTrainer):
         """
         played_prompts = prompts[: len(prompts) // 2] if self._both else prompts
         offset = self.accelerator.process_index * len(played_prompts)
-        self._played, self.loop_state = self._events.play(self.loop_state, played_prompts, offset)
+        self._played, self.loop_state, self._guidance = self._events.play(self.loop_state, played_prompts, offset)
         views = scored_views(self._played, self._config.update.score_on)
         taus = self._played.trajectories
         self._rows = [make_row(tau, view[0], filler=self._filler) for tau, view in zip(taus, views, strict=True)]
@@ -190,6 +198,8 @@ class SealTrainer(GRPOTrainer):
             inputs = [*inputs, *(dict(row) for row in inputs)]
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
         out["advantages"], out[KEPT] = self._weighted(out["advantages"], width=out["completion_ids"].size(1))
+        if self._guidance.taught is not None:
+            out[TEACHER], out[TAUGHT] = self._opinions(out["completion_ids"])
         rollout = self._config.rollout
         chosen = places(
             rollout.prompts * rollout.group_size,
@@ -203,7 +213,7 @@ class SealTrainer(GRPOTrainer):
         return exchange(self.accelerator, out, chosen, fill={"prompt_ids": padding, "completion_ids": padding})
 
     def _weighted(self, advantages: torch.Tensor, *, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A~_j = w_j A_j (eq 12), shape (B,), or (B, width) with weights by turn; and whether a row is kept, (B,)."""
+        """A~_j = w_j A_j (eq 12), shape (B,), or (B, width) with factors by token; and whether a row is kept, (B,)."""
         played = self._played
         assert played is not None
         repeats = 2 if self._both else 1
@@ -212,30 +222,72 @@ class SealTrainer(GRPOTrainer):
         out = torch.tensor(dropped(played, self._config.update) * repeats, device=advantages.device)
         advantages = advantages.masked_fill(out, 0.0)
         weights = played.weights * repeats
-        if self._config.weights.by == "trajectory":
+        if self._config.weights.by == "trajectory" and self._guidance.certainty is None:
             factors = torch.tensor([weight.trajectory for weight in weights], dtype=advantages.dtype)
             return advantages * factors.to(advantages.device), (~out).long()
         matrix = torch.zeros(len(self._rows), width, dtype=advantages.dtype)
         for j, (row, weight) in enumerate(zip(self._rows, weights, strict=True)):
             matrix[j, : len(row.mask)] = torch.tensor(token_weights(row, weight.turns))
+        if self._guidance.certainty is not None:
+            alphas = [known.by_token() if known is not None else None for known in self._guidance.certainty]
+            matrix *= self._on_tokens(alphas * repeats, matrix)
         return advantages.unsqueeze(1) * matrix.to(advantages.device), (~out).long()
+
+    def _opinions(self, completions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The teacher's log-probabilities on sampled tokens, and which tokens have one, both (B, width)."""
+        assert self._guidance.taught is not None
+        opinions = list(self._guidance.taught) * (2 if self._both else 1)
+        like = torch.zeros(completions.shape, dtype=torch.float32)
+        given = [opinion.logprobs if opinion is not None else None for opinion in opinions]
+        teacher = self._on_tokens(given, like)
+        known = self._on_tokens([[1.0] * len(values) if values is not None else None for values in given], like)
+        return teacher.to(completions.device), known.to(completions.device)
+
+    def _on_tokens(self, values: list[Any], like: torch.Tensor) -> torch.Tensor:
+        """Numbers by rollout and sampled token, laid out as completion tokens are; 0 elsewhere and for None."""
+        laid = torch.zeros_like(like)
+        for j, (row, given) in enumerate(zip(self._rows, values, strict=True)):
+            if given is not None and row.sampled:
+                laid[j, : len(row.mask)] = torch.tensor(on_samples(row, given), dtype=like.dtype)
+        return laid
 
     # -- loss ------------------------------------------------------------------------------------------------------
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """TRL's loss over all rows, differentiated in those that can make a gradient.
+        """TRL's loss over all rows and the teacher's, differentiated in those that can make a gradient.
 
-        Dropped rows make none, by no term of the loss. Where nothing but the advantage makes a gradient, neither do
-        rows without one: groups whose rollouts all ended alike.
+        Dropped rows make none, by no term of the loss. Where nothing but advantage and teacher make a gradient, neither
+        do rows without them: groups whose rollouts all ended alike.
         """
         rows = inputs[KEPT].bool()
         if not (self._config.update.kl or self._config.update.entropy):
-            rows = rows & inputs["advantages"].reshape(rows.numel(), -1).any(dim=1)
+            speaking = inputs["advantages"].reshape(rows.numel(), -1).any(dim=1)
+            rows = rows & (speaking | inputs[TAUGHT].any(dim=1) if TAUGHT in inputs else speaking)
         chosen = RowsWithGradient(model, rows, together=self.accelerator.num_processes > 1)
         loss: torch.Tensor = super()._compute_loss(chosen, inputs)  # type: ignore[no-untyped-call]  # TRL's
+        if TAUGHT in inputs:
+            loss = loss + self._config.distill.weight * self._teaching(inputs)
         sampled = (inputs["completion_mask"] * inputs["tool_mask"]).sum()
         self._tokens.append(float(self.accelerator.reduce(sampled, reduction="sum")))
         return loss if loss.requires_grad else loss + no_gradient(model)
+
+    def _teaching(self, inputs: dict[str, Any]) -> torch.Tensor:
+        """The loss of self-distillation of a micro-batch, before lambda, averaged as TRL averages its own.
+
+        On the log-probabilities of TRL's own pass, which was the last.
+        """
+        logps, self._last_logps = self._last_logps, None
+        assert logps is not None
+        steps = float(self.current_gradient_accumulation_steps)
+        of_round = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
+        return averaged(
+            distillation(logps, inputs[TEACHER], self._config.distill) * inputs[TAUGHT],
+            inputs["completion_mask"] * inputs["tool_mask"],
+            how=self._config.update.loss,
+            steps=steps,
+            tokens=of_round * steps / self.args.steps_per_generation,  # type: ignore[attr-defined]  # GRPOConfig's
+            longest=self.max_completion_length,
+        )
 
     # -- log-probabilities -----------------------------------------------------------------------------------------
 
@@ -275,6 +327,8 @@ class SealTrainer(GRPOTrainer):
                 entropies.append(torch.nn.functional.pad(entropy, padding))
             if aux is not None:
                 auxiliary.append(aux)
+        if self._guidance.taught is not None:
+            self._last_logps = torch.cat(logps)
         return (
             torch.cat(logps),
             torch.cat(entropies) if entropies else None,

@@ -36,6 +36,11 @@ class Dials:
         tools_shown: Tools offered at the start, unless a task needs more.
         records: Records in a table of the start state.
         long_records: The same in the category long_context.
+        lent: Further domains that lend their tools to a task, 0 to 6: with a large `tools_shown`, many tools.
+        remarks: Remarks that documentation adds to each tool, 0 to 4: true, long, and of no use. The offered
+            specification has none, so what they cost is the room that a cue takes.
+        season: So many training tasks in a row ask for goals of the same two domains, then of the next two: what the
+            policy fails at moves over training, if tasks are played in order (`rollout.order = "listed"`). 0 for none.
         categories: Categories in turn, by index.
     """
 
@@ -51,6 +56,9 @@ class Dials:
     tools_shown: int = 5
     records: int = 3
     long_records: int = 8
+    lent: int = 0
+    remarks: int = 0
+    season: int = 0
     categories: tuple[str, ...] = CATEGORIES
 
     def __post_init__(self) -> None:
@@ -61,9 +69,12 @@ class Dials:
         for name, low, high in (
             ("turns", 1, 4),
             ("calls", 2, 6),
-            ("tools_shown", 1, 12),
+            ("tools_shown", 1, 30),
             ("records", 2, 10),
             ("long_records", 2, 20),
+            ("lent", 0, 6),
+            ("remarks", 0, 4),
+            ("season", 0, 4096),
         ):
             if not low <= getattr(self, name) <= high:
                 raise ConfigError(f"workshop.{name} must be from {low} to {high}, got {getattr(self, name)}")
@@ -88,9 +99,12 @@ PRESETS: Mapping[str, Dials] = MappingProxyType(
         ),
         "default": Dials(),
         "hard": Dials(hidden=0.7, turns=4, double=0.35, tools_shown=7, records=4),
+        "crowded": Dials(hidden=0.5, turns=2, double=0.0, tools_shown=8, lent=2, remarks=2, season=64),
     }
 )
-"""`easy` has no hidden rules and short tasks; `hard` hides rules in most tools and asks for more at once."""
+"""`easy` has no hidden rules and short tasks; `hard` hides rules in most tools and asks for more at once; `crowded` has
+many tools, rules in half of them, long documentation and training tasks in seasons: not all of it can be shown, and
+what should be moves."""
 
 
 def dials(preset: str, changes: Mapping[str, Any]) -> Dials:

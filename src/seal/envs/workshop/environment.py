@@ -25,7 +25,7 @@ class Workshop:
     """A procedurally generated tool environment in the likeness of BFCL V3 multi-turn.
 
     Args:
-        preset: `easy`, `default` or `hard`: see `seal.envs.workshop.dials.PRESETS`.
+        preset: `easy`, `default`, `hard` or `crowded`: see `seal.envs.workshop.dials.PRESETS`.
         seed: Of the tasks. The world's fixed hidden rules do not hang on it but on the dial `rule_set`.
         sizes: How many tasks `tasks(split)` gives, by split; 4096 for `train` and 400 for every other by default. The
             generator itself has no end: `task()` takes any index.

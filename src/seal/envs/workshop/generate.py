@@ -10,12 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from seal.envs.workshop.dials import Dials
 from seal.envs.workshop.domain import Domain
 from seal.envs.workshop.domains import NEW, TRAINED
 from seal.envs.workshop.goals import Draw, Goal, Intent, NoFit, optional_slots, phrase
 from seal.envs.workshop.plan import Plan, PlannedTurn
+from seal.envs.workshop.remarks import MOST, remarks
 from seal.envs.workshop.rules import Fitted, draw_rule, fit
 from seal.envs.workshop.splits import Draws, belongs, draws, held_out_pair
 from seal.envs.workshop.state import State, clone
@@ -34,7 +36,10 @@ _STRANGER = 0.3
 
 _Done = tuple[ToolCall, str]
 
-_PLAIN: Mapping[str, Fitted] = {name: fit(tool) for name, tool in TOOLS.items()}
+_PLAIN: Mapping[int, Mapping[str, Fitted]] = {
+    count: {name: fit(tool, remarks=remarks(name, count)) for name, tool in TOOLS.items()} for count in range(MOST + 1)
+}
+"""Tools without a rule, by the number of remarks on them."""
 
 
 @dataclass(slots=True)
@@ -57,8 +62,14 @@ class _Attempt:
         return self.draw.rng
 
     @property
-    def domains(self) -> Sequence[Domain]:
+    def trained(self) -> Sequence[Domain]:
+        """Every domain that the task may draw tools from."""
         return NEW if self.source.new_tools else TRAINED
+
+    @property
+    def domains(self) -> Sequence[Domain]:
+        """The domains that its goals come from."""
+        return self.source.domains or self.trained
 
     def enter(self, domain: Domain) -> None:
         """Make a domain's tables and tools part of the task."""
@@ -81,8 +92,9 @@ class _Attempt:
         if settings.varying and self.rng.random() < settings.varying:
             stated = self.rng.random() < settings.stated
             rule = draw_rule(TOOLS[name], self.rng)
-            return fit(TOOLS[name], rule, stated=stated, plain=settings.documentation == "plain")
-        return _PLAIN[name]
+            plain = settings.documentation == "plain"
+            return fit(TOOLS[name], rule, stated=stated, plain=plain, remarks=remarks(name, settings.remarks))
+        return _PLAIN[settings.remarks][name]
 
     def goal(self, *, lists: bool, follow: bool) -> tuple[Goal, Intent]:
         """Draw the next goal and make it concrete.
@@ -193,6 +205,10 @@ class _Attempt:
         """Choose the tools on offer: what the reference needs, and others up to the number to show."""
         if self.rng.random() < _STRANGER:
             self.enter(self.rng.choice(self.domains))
+        if self.settings.lent:
+            absent = [domain for domain in self.trained if domain.name not in self.start]
+            for domain in self.rng.sample(absent, min(self.settings.lent, len(absent))):
+                self.enter(domain)
         needed = {call.name for turn in self.turns for call in turn.reference} - {self.withheld}
         others = [name for name in self.toolbox if name not in needed and name != self.withheld]
         room = max(0, self.settings.tools_shown - len(needed))
@@ -235,7 +251,8 @@ class Generator:
 
     def __post_init__(self) -> None:
         """Draw the world's fixed rules."""
-        object.__setattr__(self, "fixed", fixed_rules(self.settings))
+        told = partial(remarks, count=self.settings.remarks)
+        object.__setattr__(self, "fixed", fixed_rules(self.settings, told))
 
     def category(self, index: int) -> str:
         """The category of every split's task at `index`."""
@@ -247,7 +264,7 @@ class Generator:
         Raises:
             EnvironmentFailure: If no attempt fits, which the dials' bounds are there to prevent.
         """
-        source, category = draws(split, index), self.category(index)
+        source, category = draws(split, index, season=self.settings.season), self.category(index)
         for number in range(_ATTEMPTS):
             rng = random.Random(f"workshop/{self.seed}/{split}/{index}/{number}")
             try:

@@ -201,20 +201,22 @@ class Fitted:
         rule: Its rule, if any.
         offered: The specification that the bare environment shows.
         documentation: The full one.
+        stated: Whether the offered specification states the rule.
     """
 
     tool: Tool
     rule: Rule | None
     offered: ToolSpec
     documentation: ToolSpec
+    stated: bool = False
 
     @property
     def hidden(self) -> bool:
         """Whether there is a rule that the offered specification does not state."""
-        return self.rule is not None and self.offered is not self.documentation
+        return self.rule is not None and not self.stated
 
 
-def fit(tool: Tool, rule: Rule | None = None, *, stated: bool = False, plain: bool = True) -> Fitted:
+def fit(tool: Tool, rule: Rule | None = None, *, stated: bool = False, plain: bool = True, remarks: str = "") -> Fitted:
     """Put a rule on a tool.
 
     Args:
@@ -222,8 +224,10 @@ def fit(tool: Tool, rule: Rule | None = None, *, stated: bool = False, plain: bo
         rule: None for none.
         stated: Whether the offered specification states the rule.
         plain: Whether documentation puts the rule into words.
+        remarks: What documentation says beside; never offered.
     """
-    if rule is None:
-        return Fitted(tool, None, tool.spec, tool.spec)
-    full = documented(tool, rule, plain=plain)
-    return Fitted(tool, rule, full if stated else bare(tool, rule), full)
+    full = tool.spec if rule is None else documented(tool, rule, plain=plain)
+    offered = full if rule is None or stated else bare(tool, rule)
+    if remarks:
+        full = ToolSpec(full.name, f"{full.description}, {remarks}", full.parameters)
+    return Fitted(tool, rule, offered, full, stated)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from seal.envs.workshop.domain import Domain
 from seal.envs.workshop.domains import NEW, TRAINED
 from seal.errors import ConfigError
 
@@ -29,6 +30,7 @@ SPLITS = ("train", "validation", "held-out", *(f"held-out:{kind}" for kind in KI
 """Every split by name."""
 
 _FOLLOWING = frozenset(goal.name for domain in (*TRAINED, *NEW) for goal in domain.goals if goal.follows)
+_A_SEASON = 2
 _PAIR_SHARE = 5
 _VALIDATION_SHARE = 4
 
@@ -42,20 +44,31 @@ class Draws:
         combinations: Whether a held-out pair of goals is wanted (True) or forbidden (False); None for no matter.
         wording: Whether wordings are held-out ones.
         new_tools: Whether the domains are the new ones.
+        domains: Domains that goals come from; empty for all of them.
     """
 
     values: bool = False
     combinations: bool | None = False
     wording: bool = False
     new_tools: bool = False
+    domains: tuple[Domain, ...] = ()
 
 
-def draws(split: str, index: int) -> Draws:
+def draws(split: str, index: int, *, season: int = 0) -> Draws:
     """What the task at `index` of a split draws from.
+
+    Args:
+        split: Its name.
+        index: From 0.
+        season: So many training tasks in a row have their goals in the same two domains, then in the next two; 0 for
+            all domains throughout. Other splits know no seasons.
 
     Raises:
         ConfigError: If there is no such split.
     """
+    if season and split == "train":
+        first = index // season * _A_SEASON
+        return Draws(domains=tuple(TRAINED[(first + i) % len(TRAINED)] for i in range(_A_SEASON)))
     if split == "held-out":
         split = f"held-out:{KINDS[index % len(KINDS)]}"
     if split in ("train", "validation"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -28,10 +28,14 @@ Toolbox = dict[str, Fitted]
 """The tools as one task has them."""
 
 
-def fixed_rules(settings: Dials) -> dict[str, Fitted]:
+def fixed_rules(settings: Dials, told: Callable[[str], str] = lambda _name: "") -> dict[str, Fitted]:
     """The tools that have a fixed hidden rule in a world, dealt so that every kind of rule comes up early and often.
 
     Worlds differ by `rule_set` alone; a larger share adds tools and leaves the others as they are.
+
+    Args:
+        settings: The dials.
+        told: Remarks of the documentation by tool.
     """
     key = f"workshop/world/{settings.rule_set}"
     rng = random.Random(key)
@@ -47,7 +51,7 @@ def fixed_rules(settings: Dials) -> dict[str, Fitted]:
         kind = min((k for k in kinds if any(k in fits for _, fits in possible)), key=lambda k: drawn[k])
         name = next(n for n, fits in possible if kind in fits)
         rule = draw_rule(TOOLS[name], random.Random(f"{key}/{name}"), kind)
-        ruled[name] = fit(TOOLS[name], rule, plain=settings.documentation == "plain")
+        ruled[name] = fit(TOOLS[name], rule, plain=settings.documentation == "plain", remarks=told(name))
         drawn[kind] += 1
     return ruled
 

@@ -40,13 +40,14 @@ def read(record: Any, context: Context) -> Iterator[Log]:
 def _read(record: dict[str, Any], context: Context, depth: int) -> Iterator[Log]:
     agent = mapping_of(record.get("agent"))
     extra = mapping_of(record.get("extra"))
+    reward = score_of(extra.get("reward", mapping_of(record.get("final_metrics")).get("reward")))
     yield Log(
         id=name_of(record.get("trajectory_id")) or name_of(record.get("session_id")) or context.stem,
         said=tuple(_said(record["steps"])),
         tools=specs_of(agent.get("tool_definitions")),
         category=name_of(agent.get("name")),
         model=name_of(agent.get("model_name")),
-        reward=score_of(extra.get("reward", mapping_of(record.get("final_metrics")).get("reward"))),
+        reward=context.reward if reward is None and depth == 0 else reward,
     )
     for inner in record.get("subagent_trajectories") or []:
         if matches(inner) and depth < _DEEPEST:
