@@ -84,7 +84,7 @@ def test_train_evaluate_look(seal: Seal, model_directory: Path, tmp_path: Path) 
     assert evaluated.json["environment"] == "letter"
     assert evaluated.json["success"] == trained.json["validation"]["best"]["success"]
 
-    shown = seal("trace", "show", "run", "--round", 1, "--limit", 0, "--json").json["trajectories"]
+    shown = seal("trace", "show", "run", "--round", 2, "--limit", 0, "--json").json["trajectories"]
     assert len(shown) == 8
     assert all(item["weight"] is not None and item["advantage"] is not None for item in shown)
 

@@ -130,7 +130,7 @@ def test_planted_dying_tool() -> None:
 
 def test_planted_coercing_tool() -> None:
     found = failed(shop.with_session(shop.Coercing))
-    assert "wrong_type in turn 0: labelled pass, deserves argument_mismatch" in found["corruptions get their labels"]
+    assert "wrong_type in turn 1: labelled pass, deserves argument_mismatch" in found["corruptions get their labels"]
     assert "unknown_argument was accepted" in found["wrong arguments are refused"]
 
 

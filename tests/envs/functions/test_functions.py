@@ -381,7 +381,7 @@ TURN = (UserTurn(user="u", calls=()),)
         (lambda: Functions([with_note], TASKS), r"documented\(\) speaks of 'y'; its arguments: x"),
         (lambda: Functions([double], []), "at least one task"),
         (lambda: Functions([double], [TASKS[1], TASKS[1]]), "two tasks are called 'none'"),
-        (lambda: Functions([double], TASKS), "task 'order', turn 0: there is no tool 'look'"),
+        (lambda: Functions([double], TASKS), "task 'order', turn 1: there is no tool 'look'"),
         (lambda: Functions([double], [ToolTask(id="t", turns=(UserTurn(user="u"),))]), "nothing says what is right"),
         (lambda: Functions([double], [ToolTask(id="t", turns=())]), r"has no turn and no user|nothing says"),
         (lambda: Functions([double], [ToolTask(id="t", turns=TURN, split="test")]), "split 'test' is none of"),
