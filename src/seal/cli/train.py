@@ -45,7 +45,7 @@ def train(
         run: Directory of the run; runs/RECIPE unless given, runs/demo without --recipe.
         resume: Go on with the run where its last whole checkpoint stands.
         anyway: Resume although versions, starting model or data changed, or records of earlier rounds are damaged.
-        model: Overrides model.source: a directory, a hub id, smollm2, package:NAME.
+        model: Overrides model.source: a directory, a hub id, pocket, smollm2, package:NAME.
         env: Overrides environment.name; as in `seal env list`, or path/to/file.py:object.
         rounds: Overrides rollout.rounds.
         seed: Overrides seed.
