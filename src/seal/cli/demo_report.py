@@ -51,7 +51,7 @@ def report(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
     yield _heading("Why turns went as they did, held-out tasks")
     yield _labels(before["labels"], after["labels"])
     yield _heading("Where everything lies")
-    yield from _places(directory, summary)
+    yield from _places(directory, summary, rounds)
 
 
 def _heading(text: str) -> Text:
@@ -197,7 +197,7 @@ def _labels(before: Mapping[str, int], after: Mapping[str, int]) -> Table:
     return table
 
 
-def _places(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
+def _places(directory: Path, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     width = len(summary["checkpoint"])
     for file, words in (
         ("summary.json", "these numbers"),
@@ -209,7 +209,9 @@ def _places(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
         yield f"{clean(str(directory))}/{file:<{width}}  {words}"
     place = quote(str(directory))
     env = quote(str(summary["environment"]))
-    yield f"Next: seal trace show {place} --round 1 --limit 1      (a training rollout, with the text that cues added)"
+    cued = next((record["round"] + 1 for record in rounds if record["interface"]["active"]), None)
+    what = "a training rollout" + (", with the text that cues added" if cued is not None else "")
+    yield f"Next: seal trace show {place} --round {cued or 1} --limit 1      ({what})"
     yield (
         f"      seal eval --model {place} --env {env} --split new-tools"
         if env == "workshop"
