@@ -156,7 +156,7 @@ def test_setup_of_what_needs_none(seal: Seal) -> None:
         (("setup", "countr"), "did you mean 'counter'?"),
         (("check", "counter", "--option", "speed=3"), "has no option 'speed'"),
         (("check", "counter", "--option", "speed"), "an option reads key=value, got 'speed'"),
-        (("show", "counter", "--task", "counter_99"), "counter_99"),
+        (("show", "counter", "--task", "nothing"), "no task 'nothing'"),
     ],
 )
 def test_bad_input(seal: Seal, arguments: tuple[str, ...], message: str) -> None:
