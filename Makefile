@@ -210,3 +210,4 @@ learning: setup
 
 docs: setup
 	$(BIN)/python scripts/make_config_docs.py
+	$(BIN)/python scripts/memory_table.py
