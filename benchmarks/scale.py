@@ -1,8 +1,8 @@
 """What SEAL itself costs at the size of a cluster, simulated in one process, and how that grows.
 
 Rollouts are real ones of the workshop (references and their corruptions, played and verified), a block of them
-repeated; no model is there. Every figure is measured at a quarter of the size too: `growth` is the cost at the whole
-size over that at the quarter, 4 where cost is proportional.
+repeated; no model and no network is there. Every cost is measured at a quarter of the size too: `growth` is the cost at
+the whole size over that at the quarter, 4 where cost is proportional.
 
 - *workers*: each of 1,024 sends the profile of its 96 rollouts as JSON; they are read and merged, and must equal the
   profile of all rollouts in one. Then Omega goes to each as it travels under verl, and is read there.
@@ -147,6 +147,7 @@ def sessions(
 
         tasks = [asyncio.ensure_future(one(row)) for row in range(count)]
         while everyone.n_waiting < count:
+            assert not any(task.done() for task in tasks), "a session ended before it asked for anything"
             await asyncio.sleep(0.05)
         held = resident() - before
         await everyone.wait()
