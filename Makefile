@@ -213,3 +213,4 @@ findings: setup
 
 docs: setup
 	$(BIN)/python scripts/make_config_docs.py
+	$(BIN)/python scripts/memory_table.py

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("bfcl", "sampling", "round", "diagnose", "isolation")
+BENCHMARKS = ("bfcl", "sampling", "round", "diagnose", "isolation", "scale")
 UNITS = {"bfcl": "episodes/s", "sampling": "tokens/CPU s", "round": "tokens/CPU s", "diagnose": "trajectories/s"}
 RESULTS = HERE / "results.json"
 

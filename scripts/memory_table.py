@@ -21,7 +21,7 @@ MODELS = {
     "bfcl-qwen2.5-7b": Sizes(3584, 28, 28, 4, 128, 18944, 152064, attention_bias=True),
     "bfcl-toolace-2-8b": Sizes(4096, 32, 32, 8, 128, 14336, 128256),
 }
-"""Sizes by recipe, as in the config.json of the models' publishers."""
+"""Sizes by recipe, as in the config.json that each model's publisher has beside its weights on the Hugging Face hub."""
 
 
 def render() -> str:
@@ -73,13 +73,20 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.1f}"
 
 
+def page(before: str) -> str:
+    """The page with its tables made anew."""
+    head, rest = before.split(BEGIN)
+    _, tail = rest.split(END)
+    return f"{head}{BEGIN}\n{render()}\n{END}{tail}"
+
+
 def main() -> int:
     """Write or compare; 1 if the page differs."""
     before = TARGET.read_text(encoding="utf-8")
-    head, rest = before.split(BEGIN)
-    _, tail = rest.split(END)
-    after = f"{head}{BEGIN}\n{render()}\n{END}{tail}"
+    after = page(before)
     if "--check" in sys.argv[1:]:
+        if after != before:
+            print(f"{TARGET.name} is not what the recipes and sizes give: run `make docs`", file=sys.stderr)
         return int(after != before)
     TARGET.write_text(after, encoding="utf-8")
     return 0

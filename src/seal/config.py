@@ -66,8 +66,8 @@ class ModelConfig:
     """`[model]`: the policy.
 
     Attributes:
-        source: A model's or an adapter's directory, that of a run, a hub id, `smollm2`, or `package:NAME` (see
-            `seal.models.load`).
+        source: A model's or an adapter's directory, that of a run, a hub id, `pocket`, `smollm2`, or `package:NAME`
+            (see `seal.models.load`).
         dtype: Of the computation. Weights that are trained stay in float32; the others (under LoRA) are kept in it.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
         dialect: How tool calls are written: `auto` (from the tokenizer's templates), or a name from docs/parsers.md.

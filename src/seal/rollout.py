@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from seal.errors import Blame, EnvironmentFailure, EpisodeFailed, Failure, InfrastructureFailure, boundary
-from seal.schema import violations
 from seal.task import Conversation, Documented, Environment, Message, Policy, Seeded, Session, Task
 from seal.types import (
     Fault,
@@ -276,6 +275,8 @@ class Run:
         spec = self._offered.get(call.name) if isinstance(call, ToolCall) else None
         documentation = self._documented(spec) if spec is not None else None
         if documentation is not None and isinstance(call, ToolCall):
+            from seal.schema import violations  # noqa: PLC0415 -- `seal --help` imports this module, not the validator
+
             result = replace(result, violations=violations(documentation, call.arguments))
         shown = self._presenter.result(call, result, spec, documentation, tuple(self._offered))
         result = replace(result, shown=shown)

@@ -129,6 +129,20 @@ def test_a_task_is_shown_with_its_answer(seal: Seal) -> None:
     assert shown["verdict"]["reward"] == 1.0
 
 
+def test_without_a_task_some_ids_of_each_split_are_shown(seal: Seal) -> None:
+    found = seal("env", "show", "counter", "--json").json["splits"]
+    text = seal("env", "show", "counter").out
+    for split, tasks in found.items():
+        assert f"{split}: {tasks['tasks']} tasks" in text
+        assert all(f"  {task}\n" in text for task in tasks["ids"])
+    split = max(found, key=lambda name: found[name]["tasks"])
+    every = seal("env", "show", "counter", "--split", split, "--json").json["splits"][split]
+    assert len(every["ids"]) == every["tasks"] > 0
+    both = seal("env", "show", "counter", "--split", split, "--task", "counter_4")
+    assert both.code == 2
+    assert "give one of them" in both.err
+
+
 def test_setup_of_what_needs_none(seal: Seal) -> None:
     outcome = seal("env", "setup", "counter", "--json")
     assert outcome.json == {"environment": "counter", "path": None}
@@ -142,7 +156,7 @@ def test_setup_of_what_needs_none(seal: Seal) -> None:
         (("setup", "countr"), "did you mean 'counter'?"),
         (("check", "counter", "--option", "speed=3"), "has no option 'speed'"),
         (("check", "counter", "--option", "speed"), "an option reads key=value, got 'speed'"),
-        (("show", "counter"), "--task"),
+        (("show", "counter", "--task", "nothing"), "no task 'nothing'"),
     ],
 )
 def test_bad_input(seal: Seal, arguments: tuple[str, ...], message: str) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_support import Seal
+from seal.cli.recipes import find
+from seal.config import load_config
 from seal.envs.functions.start import FILES
 
 
@@ -60,6 +63,28 @@ def test_a_tool_that_takes_its_process_with_it_costs_its_episodes_and_training_g
     assert "UNSCORED 4 of 16" in trained.err, "the four rollouts of the task about tea"
     (line,) = (tmp_path / "runs" / "shop" / "rounds.jsonl").read_text().splitlines()
     assert json.loads(line)["unscored"] == 4
+
+
+def test_its_recipe_and_the_tutorial_s_agree_with_the_default_one(seal: Seal, tmp_path: Path) -> None:
+    seal("env", "new", "shop")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (tmp_path / "tutorial.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    default = load_config(find("workshop"))
+    for recipe in ("shop/train.toml", "tutorial.toml"):
+        own = load_config(tmp_path / recipe)
+        assert own.model == default.model, recipe
+        assert own.interface == default.interface, recipe
+        assert own.exposure == default.exposure, recipe
+        assert own.weights == default.weights, recipe
+        assert replace(own.update, micro_batch=default.update.micro_batch) == default.update, recipe
+        assert own.rollout.max_new_tokens == default.rollout.max_new_tokens
+        assert own.evaluation.held_out == default.evaluation.held_out
+
+
+def test_it_says_that_the_name_is_a_label_and_what_the_pocket_model_cannot_do(seal: Seal, tmp_path: Path) -> None:
+    assert "It is a small shop whatever its name" in seal("env", "new", "library").out
+    assert "a label" in " ".join(seal("env", "new", "--help").out.split())
+    assert "With tools of another domain it" in (tmp_path / "library" / "train.toml").read_text()
 
 
 @pytest.mark.parametrize(("name", "message"), [("3d", "'3d' is no name"), ("there", "there is there already")])

@@ -10,10 +10,10 @@ from cli_support import Seal
 
 
 def test_a_transcript_shows_what_was_said_called_added_and_wrong(seal: Seal, run_directory: Path) -> None:
-    outcome = seal("trace", "show", run_directory, "--round", 0, "--sample", 0)
+    outcome = seal("trace", "show", run_directory, "--round", 1, "--sample", 0)
     assert outcome.code == 0
     text = outcome.out
-    assert "counter · counter_3 · sample 0 · round 0 · success" in text
+    assert "counter · counter_3 · sample 0 · round 1 · success" in text
     assert "weight 1.250" in text
     assert "advantage +0.500" in text
     assert "weighted +0.625" in text
@@ -29,7 +29,7 @@ def test_a_transcript_shows_what_was_said_called_added_and_wrong(seal: Seal, run
 
 
 def test_model_text_cannot_steer_the_terminal(seal: Seal, run_directory: Path) -> None:
-    text = seal("trace", "show", run_directory, "--round", 0, "--sample", 1).out
+    text = seal("trace", "show", run_directory, "--round", 1, "--sample", 1).out
     assert "\x1b" not in text
     assert r"\x1b[31mred?" in text
     assert "unreadable: add( (unclosed parenthesis)" in text
@@ -39,7 +39,7 @@ def test_model_text_cannot_steer_the_terminal(seal: Seal, run_directory: Path) -
     ("options", "count"),
     [
         ((), 4),
-        (("--round", 1), 2),
+        (("--round", 2), 2),
         (("--task", "counter_3"), 2),
         (("--sample", 1), 2),
         (("--label", "empty_turn_model_response"), 1),
@@ -89,9 +89,10 @@ def test_a_torn_last_line_is_skipped(seal: Seal, run_directory: Path) -> None:
         (("nowhere",), "there is nothing at nowhere"),
         ((".", "--label", "sad"), "unknown label 'sad'"),
         (("run", "--task", "counter_99"), "no trace in run is of task 'counter_99'; it has counter_3, counter_4"),
-        (("run", "--round", "7"), "rounds in it: 0 to 1"),
+        (("run", "--round", "7"), "of round 7; rounds in it: 1 to 2"),
         (("run", "--limit", "-1"), "--limit must be 0"),
         (("empty",), "holds no traces"),
+        (("run", "--round", "0"), "--round counts from 1"),
         (("bad.jsonl",), "bad.jsonl:1: not JSON"),
         (("old.jsonl",), "trace version 99"),
     ],

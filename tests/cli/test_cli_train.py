@@ -27,6 +27,7 @@ class Engine:
         self.resume: bool | None = None
         self.anyway: bool | None = None
         self.raises: BaseException | None = None
+        self.line: dict[str, Any] = {}
 
     def __call__(
         self,
@@ -44,7 +45,7 @@ class Engine:
             for index in range(2):
                 reporter.begin("rollout", round_index=index, total=64)
                 reporter.advance(64)
-                run.write_round({"round": index})
+                run.write_round({"round": index, **self.line})
                 reporter.finished_round(record(index, success=0.1 * (index + 1)))
             if self.raises is not None:
                 raise self.raises
@@ -112,6 +113,14 @@ def test_away_from_a_terminal_every_round_is_one_line(seal: Seal, engine: Engine
     assert len(lines) == 2
     assert "round 2/2 | success 20.0 %" in lines[1]
     assert seal("train", "--quiet", "--run", "other").err == ""
+
+
+def test_a_run_without_any_contrast_does_not_end_as_a_success(seal: Seal, engine: Engine) -> None:
+    assert "NOTHING TO LEARN FROM" not in seal("train", "--run", "good").out
+    engine.line = {"success": 0.0, "zero_variance": 1.0}
+    told = seal("train", "--run", "flat")
+    assert "NOTHING TO LEARN FROM: in all 2 rounds no group had contrast" in told.out
+    assert "seal trace show flat --round 1" in told.out
 
 
 def test_a_used_directory_is_refused_and_a_resumed_one_keeps_its_configuration(seal: Seal, engine: Engine) -> None:

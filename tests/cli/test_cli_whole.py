@@ -84,7 +84,11 @@ def test_train_evaluate_look(seal: Seal, model_directory: Path, tmp_path: Path) 
     assert evaluated.json["environment"] == "letter"
     assert evaluated.json["success"] == trained.json["validation"]["best"]["success"]
 
-    shown = seal("trace", "show", "run", "--round", 1, "--limit", 0, "--json").json["trajectories"]
+    assert evaluated.json["seen_in"] == "validation"
+    trained_on = seal("eval", "--model", "run", "--split", "train").out
+    assert "NOTE: the run was trained on these tasks" in trained_on
+
+    shown = seal("trace", "show", "run", "--round", 2, "--limit", 0, "--json").json["trajectories"]
     assert len(shown) == 8
     assert all(item["weight"] is not None and item["advantage"] is not None for item in shown)
 

@@ -10,8 +10,10 @@ import pytest
 
 from cli_support import Seal
 from seal.cli import recipes
+from seal.cli.demo_report import _transcripts
 from seal.config import load_config
 from seal.models.load import POCKET
+from seal.trace import read_traces
 
 pytest.importorskip("trl")
 pytestmark = pytest.mark.skipif(not (POCKET / "config.json").is_file(), reason="the pocket model is not installed")
@@ -96,3 +98,10 @@ def test_the_neighbours_differ_from_the_demo_in_the_interface_alone(name: str) -
     assert demo.update.learning_rate == other.update.learning_rate
     assert demo.evaluation.held_out_tasks == 400
     assert (demo.interface, demo.exposure) != (other.interface, other.exposure)
+
+
+def test_where_nothing_changed_no_task_is_shown_as_if_it_had(run_directory: Path) -> None:
+    passed, idle = read_traces(run_directory / "traces" / "round-0001.jsonl")
+    told = [str(block) for block in _transcripts([(idle, idle)])]
+    assert told == ["\nHeld-out tasks, before and after\n", "Every task went as before, turn by turn."]
+    assert "One held-out task, before and after" in str(next(iter(_transcripts([(idle, passed)]))))

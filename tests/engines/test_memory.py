@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -132,3 +134,10 @@ def test_rows_are_scored_in_slices_to_the_same_bits(monkeypatch) -> None:
     monkeypatch.setattr(logprobs, "_AT_ONCE", 3)
     assert logprobs.sequence_logprobs(model, prompts, completions, temperature=0.7) == whole
     assert [len(row) for row in whole] == [20, 11]
+
+
+def test_the_tables_of_the_documentation_are_up_to_date() -> None:
+    script = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts" / "memory_table.py"))
+    written = script["TARGET"].read_text(encoding="utf-8")
+    assert script["page"](written) == written, "run `make docs`"
+    assert all(load_config(script["recipes"].find(name)).rollout.rounds == 75 for name in script["MODELS"])

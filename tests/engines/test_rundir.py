@@ -229,7 +229,7 @@ def test_going_back_brings_back_the_best_of_then(tmp_path) -> None:
     found = take_up(tmp_path)
     assert (found.path.name, found.best_lost) == ("checkpoint-2", False)
     assert (tmp_path / "checkpoints" / "best" / "w").read_bytes() == bytes(9)
-    with pytest.raises(DataError, match="is from round 0, not 2"):
+    with pytest.raises(DataError, match="is from round 1, not round 3"):
         store.prove_best(2)
 
 

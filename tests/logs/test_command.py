@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,59 @@ def test_text_of_a_model_cannot_steer_the_terminal(run: Any, lines: Any) -> None
     _, out, _ = run(lines(evil))
     assert "\x1b" not in out
     assert "\x07" not in out
+
+
+def _run_directory(place: Path) -> Path:
+    """A run as `seal train` leaves it: two rounds that mostly fail, a test before and one after."""
+    failed = conversation(user("x"), assistant("no"), reward=0.0)
+    traces = place / "traces"
+    traces.mkdir(parents=True)
+    for name, rewards in {
+        "round-0000": (0.0, 0.0, 0.0),
+        "round-0001": (0.0, 0.0, 1.0),
+        "held-out-before": (0.0, 0.0),
+        "held-out-after": (1.0, 1.0),
+    }.items():
+        lines = [json.dumps({**failed, "reward": reward}) for reward in rewards]
+        (traces / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    (place / "rounds.jsonl").write_text('{"round": 0}\n{"round": 1}\n')
+    (place / "summary.json").write_text("{}")
+    (place / "made_with.json").write_text("{}")
+    (place / "config.toml").write_text('[interface]\nrecipe = "off"\n')
+    (place / "checkpoints" / "best").mkdir(parents=True)
+    (place / "checkpoints" / "best" / "config.json").write_text('{"vocab_size": 3}')
+    return place
+
+
+def test_of_a_run_only_traces_are_read_and_tests_are_apart_from_training(run: Any, tmp_path: Path) -> None:
+    place = _run_directory(tmp_path / "runs" / "mine")
+    code, out, _ = run(place, "--json")
+    found = json.loads(out)
+    assert (code, found["records"], found["failed_count"]) == (0, 6, 0)
+    assert found["part"] == "training"
+    assert found["success_rate"] == pytest.approx(1 / 6)
+    rates = {name: part["success_rate"] for name, part in found["parts"].items()}
+    assert rates == {"held-out, before training": 0.0, "held-out, after training": 1.0}
+    assert json.loads(run(tmp_path / "runs", "--json")[1])["records"] == 6, "so it is of a folder of runs"
+    text = run(place)[1]
+    assert "In detail below: training" in text
+    assert re.search(r"held-out, after training +2 +100.0 %", text)
+    alone = json.loads(run(place / "traces" / "held-out-after.jsonl", "--json")[1])
+    assert alone["success_rate"] == 1.0
+    assert "parts" not in alone
+
+
+def test_suggested_cues_are_those_that_the_run_may_use(run: Any, tmp_path: Path) -> None:
+    place = _run_directory(tmp_path / "mine")
+    (place / "traces" / "round-0000.jsonl").write_text(json.dumps(BAD) + "\n")
+    (place / "traces" / "round-0001.jsonl").unlink()
+
+    def suggested(interface: str) -> set[str]:
+        (place / "config.toml").write_text(f"[interface]\n{interface}\n")
+        return {cue["id"] for cue in json.loads(run(place, "--json")[1])["cues"]}
+
+    everything = suggested("")
+    assert len(everything) > 1
+    one = min(everything)
+    assert suggested(f'cues = ["{one}"]') == {one}
+    assert suggested('recipe = "off"') == set()

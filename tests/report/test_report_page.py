@@ -163,3 +163,12 @@ def test_cue_text_stands_against_the_budget_and_helpfulness_beside_it(tmp_path: 
     html = (tmp_path / "page.html").read_text()
     for text in ("<h2>Cue text</h2>", "6 texts no longer fitted", "41.0", "<h2>Helpfulness of cues</h2>", "+25.0", cue):
         assert text in html
+
+
+def test_rounds_are_counted_from_one_wherever_a_person_reads_them(tmp_path: Path) -> None:
+    write_report(run_directory(tmp_path / "run"), tmp_path / "page.html", figures=tmp_path / "figures")
+    html = (tmp_path / "page.html").read_text()
+    assert "round " + '" + item[ROUND]' not in html
+    assert html.count("item[ROUND] + 1") == 2
+    labels = re.findall(r">(\d+)</text>", (tmp_path / "figures" / "seconds-by-stage.svg").read_text())
+    assert {"1", "3"} <= set(labels)

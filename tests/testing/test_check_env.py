@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from envs.functions.desk import Desk
 from fakes import Counter
+from seal.envs.functions import Functions, ToolTask, UserTurn
 from seal.envs.functions.tools import collect
 from seal.errors import ConfigError
 from seal.schema import violations
@@ -130,7 +131,7 @@ def test_planted_dying_tool() -> None:
 
 def test_planted_coercing_tool() -> None:
     found = failed(shop.with_session(shop.Coercing))
-    assert "wrong_type in turn 0: labelled pass, deserves argument_mismatch" in found["corruptions get their labels"]
+    assert "wrong_type in turn 1: labelled pass, deserves argument_mismatch" in found["corruptions get their labels"]
     assert "unknown_argument was accepted" in found["wrong arguments are refused"]
 
 
@@ -185,7 +186,7 @@ def test_planted_success_by_doing_nothing() -> None:
 
 def test_planted_nondeterminism() -> None:
     found = failed(shop.made(shop.Random))
-    assert "call 0 gave" in found["calls are deterministic"]
+    assert "call 1 gave" in found["calls are deterministic"]
     declared = check_env(shop.made(shop.Random, deterministic=False))
     assert declared["calls are deterministic"].found == "declared not to be"
 
@@ -303,3 +304,35 @@ def test_a_turn_may_have_more_calls_than_steps() -> None:
         for split in ("train", "validation")
     ]
     assert failed(shop.made(tasks=tasks, max_steps=2)) == {}
+
+
+def _small(*, held_out: int, item: bool) -> Functions:
+    def look(item: Literal["only"] = "only") -> str:
+        """look"""
+        return item
+
+    calls = (ToolCall("look", {"item": "only"} if item else {}),)
+    splits = ["train"] * 8 + ["validation"] * 10 + ["held-out"] * held_out
+    tasks = [
+        ToolTask(id=f"t{n}", split=split, group=f"{split}-{n // 2}", turns=(UserTurn(user="look", calls=calls),))
+        for n, split in enumerate(splits)
+    ]
+    return Functions([look], tasks, isolation="none")
+
+
+def test_split_sizes_are_printed_and_small_ones_are_told_without_failing() -> None:
+    report = check_env(_small(held_out=3, item=True))
+    sizes = report["split sizes"]
+    assert sizes.found == "train 8 in 4 groups, validation 10 in 5 groups, held-out 3 in 2 groups"
+    assert report.passed
+    assert [text for text in sizes.failures if "small: held-out has 3, below 10" in text] == list(sizes.failures)
+    assert "fix: write more tasks" in str(report)
+    assert not check_env(_small(held_out=10, item=True))["split sizes"].failures
+
+
+@pytest.mark.parametrize("item", [True, False])
+def test_values_that_could_not_be_changed_are_told_with_the_reason_and_what_to_do(item: bool) -> None:
+    asked = check_env(_small(held_out=10, item=item))["other values are noticed"]
+    assert asked.passed is None
+    assert "no reference ends a turn with a call whose arguments could have another value" in asked.found
+    assert "To have it checked, let a task end in a call" in asked.found

@@ -43,7 +43,6 @@ def report(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
     yield from _validation(summary)
     yield _heading("What the interface did, round by round")
     yield from _interface(rounds)
-    yield _heading("One held-out task, before and after")
     yield from _transcripts(pairs)
     yield _heading(f"Held-out success: {before['n']} tasks, greedy, bare environment (no cue)")
     yield _success(before, after)
@@ -52,7 +51,7 @@ def report(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
     yield _heading("Why turns went as they did, held-out tasks")
     yield _labels(before["labels"], after["labels"])
     yield _heading("Where everything lies")
-    yield from _places(directory, summary)
+    yield from _places(directory, summary, rounds)
 
 
 def _heading(text: str) -> Text:
@@ -143,13 +142,15 @@ def _temperature(record: Mapping[str, Any]) -> float:
 
 
 def _transcripts(pairs: Sequence[tuple[Traced, Traced]]) -> Iterator[Block]:
-    """The first task that failed and now passes; else the first that went otherwise; else the first."""
+    """The first task that failed and now passes; else the first that went otherwise; none where nothing changed."""
     gained = [pair for pair in pairs if _reward(pair[0]) == 0 < _reward(pair[1])]
     changed = [pair for pair in pairs if pair[0].diagnosis.labels != pair[1].diagnosis.labels]
-    chosen = next(iter([*gained, *changed, *pairs]), None)
+    chosen = next(iter([*gained, *changed]), None)
     if chosen is None:
-        yield "No task could be scored both times."
+        yield _heading("Held-out tasks, before and after")
+        yield "Every task went as before, turn by turn." if pairs else "No task could be scored both times."
         return
+    yield _heading("One held-out task, before and after")
     lost = sum(_reward(first) > 0 == _reward(second) for first, second in pairs)
     yield f"{len(gained)} tasks failed before and pass now, {lost} passed and fail now."
     for when, traced in zip(("BEFORE", "AFTER"), chosen, strict=True):
@@ -196,7 +197,7 @@ def _labels(before: Mapping[str, int], after: Mapping[str, int]) -> Table:
     return table
 
 
-def _places(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
+def _places(directory: Path, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     width = len(summary["checkpoint"])
     for file, words in (
         ("summary.json", "these numbers"),
@@ -208,7 +209,9 @@ def _places(directory: Path, summary: Mapping[str, Any]) -> Iterator[Block]:
         yield f"{clean(str(directory))}/{file:<{width}}  {words}"
     place = quote(str(directory))
     env = quote(str(summary["environment"]))
-    yield f"Next: seal trace show {place} --round 0 --limit 1      (a training rollout, with the text that cues added)"
+    cued = next((record["round"] + 1 for record in rounds if record["interface"]["active"]), None)
+    what = "a training rollout" + (", with the text that cues added" if cued is not None else "")
+    yield f"Next: seal trace show {place} --round {cued or 1} --limit 1      ({what})"
     yield (
         f"      seal eval --model {place} --env {env} --split new-tools"
         if env == "workshop"

@@ -38,8 +38,9 @@ def diagnose(
 ) -> int:
     """Say why agents fail, from logs that you have: labels by turn, what costs most, what to fix first.
 
-    Reads what agents, benchmarks, servers and tracers write; the content tells the format (see docs/diagnose.md). Exit
-    code 1 if a --fail-on holds, 2 if nothing can be read.
+    Reads what agents, benchmarks, servers and tracers write; the content tells the format (see docs/diagnose.md). Of a
+    run of SEAL it reads the traces: training rounds in detail, tests before and after apart. Exit code 1 if a --fail-on
+    holds, 2 if nothing can be read.
 
     Args:
         files: Logs, folders, patterns, or - for standard input; JSON, JSON Lines (also gzipped, UTF-16) or .eval.
@@ -69,7 +70,7 @@ def diagnose(
         raise ConfigError("--option belongs to --env")
     conditions = [condition(text) for text in fail_on]
 
-    from seal.cli.diagnosis import show, show_change  # noqa: PLC0415
+    from seal.cli.diagnosis import show, show_change, show_parts  # noqa: PLC0415
     from seal.logs import Settings, read_tools  # noqa: PLC0415
     from seal.logs.compare import compare  # noqa: PLC0415
     from seal.logs.inputs import expand  # noqa: PLC0415
@@ -94,8 +95,11 @@ def diagnose(
         outcome = _run(named, settings, workers, csv)
         report = outcome.report
         answer.data = report.to_json()
+        if outcome.others:
+            answer.data["part"] = outcome.part
+            answer.data["parts"] = {name: other.to_json() for name, other in outcome.others.items()}
         if not json:
-            answer.say(*show(report))
+            answer.say(*show_parts(outcome), *show(report))
         if against is not None:
             plain = replace(settings, transcripts=0, csv=False)
             change = compare(_run(before, plain, workers, None).report, report)

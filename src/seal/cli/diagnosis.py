@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from rich.table import Table
@@ -12,6 +13,7 @@ from seal.cli.output import clean, label_style, label_table, rate
 from seal.logs.compare import Change, Comparison
 from seal.logs.findings import FailureMode, Unscored
 from seal.logs.report import Report
+from seal.logs.run import Outcome
 from seal.taxonomy import OUTSIDE_PROFILE, SUCCESS
 
 _NAMES = 5
@@ -42,6 +44,22 @@ def show(report: Report) -> Iterator[Any]:
             yield from _mode(number, mode)
         yield from _tables(report)
         yield from _cues(report)
+
+
+def show_parts(outcome: Outcome) -> Iterator[Any]:
+    """What the files hold apart, where they hold several things: a line each, and how to see another in detail."""
+    if not outcome.others:
+        return
+    parts = {outcome.part: outcome.report, **outcome.others}
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("played in", "episodes", "success", "scored"):
+        table.add_column(name, justify="left" if name == "played in" else "right")
+    for name, report in parts.items():
+        table.add_row(name, str(report.trajectories), rate(report.success_rate), str(report.scored))
+    yield table
+    files = next(report.files for report in outcome.others.values())
+    yield Text(clean(f"In detail below: {outcome.part}. Another part: seal diagnose {quote(files[0])}"), style="dim")
+    yield Text()
 
 
 def _urgent(report: Report) -> tuple[str, tuple[str, ...]]:

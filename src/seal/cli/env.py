@@ -17,9 +17,10 @@ from seal.cli.environments import build, parse_options, play_reference
 from seal.cli.exits import NO, OK
 from seal.cli.options import Flag, Repeated
 from seal.cli.output import Result, clean, result, stderr, tracked
-from seal.errors import DataError, MissingError
+from seal.errors import ConfigError, DataError, MissingError
 
 if TYPE_CHECKING:
+    from seal.task import Environment
     from seal.testing import CheckReport
 
 _SETUP = {"bfcl": "seal.envs.bfcl.setup:install"}
@@ -92,8 +93,10 @@ def setup(name: str, /, *, json: Flag = False) -> int:
 def new(directory: Path, /, *, json: Flag = False) -> int:
     """Write a new environment to change: three tools, ten tasks, a test and a recipe.
 
+    It is the same small shop whatever the name: the name is a label, and the tools are yours to write.
+
     Args:
-        directory: Where; its last part is the environment's name.
+        directory: Where; its last part is the environment's name, a label only.
         json: Print one JSON object.
     """
     from seal.envs.functions.start import write  # noqa: PLC0415 -- not for --help
@@ -104,6 +107,7 @@ def new(directory: Path, /, *, json: Flag = False) -> int:
         place = quote(str(directory))
         answer.say(
             f"Wrote {', '.join(str(path) for path in written)}.",
+            "It is a small shop whatever its name: replace the tools and the tasks by yours.",
             f"Next: seal env check {place}/environment.py",
             f"      python -m pytest {place}",
             f"      seal train --recipe {place}/train.toml --run runs/{quote(directory.name)}",
@@ -149,16 +153,29 @@ def _say(answer: Result, report: CheckReport) -> None:
         answer.say(f"{unit} an episode: {lengths}")
 
 
-def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) -> int:
-    """Print one task: user messages, tools as they are offered, reference calls and their results.
+def show(
+    name: str,
+    /,
+    *,
+    task: str | None = None,
+    split: str | None = None,
+    option: Repeated = (),
+    json: Flag = False,
+) -> int:
+    """Print one task: user messages, tools as they are offered, reference calls and their results. Without --task: ids.
 
     Args:
         name: As in `seal env list`, or module:object, path/to/file.py:object, path/to/file.py.
-        task: The task's id.
+        task: The task's id; without it, some ids of each split are printed.
+        split: Print all ids of this split.
         option: Option of the environment, as key=value (a TOML value); may be repeated.
         json: Print one JSON object.
     """
     environment = build(name, parse_options(option))
+    if task is None:
+        return _ids(environment, name, split, json=json)
+    if split is not None:
+        raise ConfigError("--split prints the ids of a split, and --task one task; give one of them")
     played = play_reference(environment, environment.task(task))
     with result(as_json=json) as answer:
         answer.data = {"environment": environment.name, **played.to_json()}
@@ -183,6 +200,30 @@ def show(name: str, /, *, task: str, option: Repeated = (), json: Flag = False) 
         else:
             reward = played.verdict.reward
             answer.say("", f"The reference answer gets reward {reward}." + f" {played.verdict.detail}".rstrip())
+    return OK
+
+
+_SOME = 5
+"""Ids of a split that are printed unless all of it are asked for."""
+
+
+def _ids(environment: Environment, name: str, split: str | None, *, json: bool) -> int:
+    with result(as_json=json) as answer:
+        every = environment.splits()
+        chosen = [part for part in every if part != "all" or len(every) == 1] if split is None else [split]
+        found = {part: [task.id for task in environment.tasks(part).tasks] for part in chosen}
+        shown = {part: ids if split is not None else ids[:_SOME] for part, ids in found.items()}
+        answer.data = {
+            "environment": environment.name,
+            "splits": {part: {"tasks": len(ids), "ids": shown[part]} for part, ids in found.items()},
+        }
+        for part, ids in found.items():
+            answer.say(Text(f"{part}: {len(ids)} tasks", style="bold"), *(f"  {task}" for task in shown[part]))
+            if len(ids) > len(shown[part]):
+                answer.say(Text(f"  and {len(ids) - len(shown[part])} more: --split {part} prints all", style="dim"))
+        first = next((ids[0] for ids in found.values() if ids), None)
+        if first is not None:
+            answer.say(f"Next: seal env show {quote(name)} --task {quote(first)}")
     return OK
 
 

@@ -43,9 +43,9 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
     Exit code 1 if nothing could be scored; 2 if the server refuses every conversation.
 
     Args:
-        model: Run directory, model directory, hub id, smollm2, openai:MODEL[@URL] or scripted:reference.
+        model: Run directory, model directory, hub id, pocket, smollm2, openai:MODEL[@URL] or scripted:reference.
         env: As in `seal env list`, or path/to/file.py:object; that of the run, with its options, or bfcl.
-        split: Which tasks; never the ones that checkpoints were chosen on.
+        split: Which tasks; those that a run trained on or chose its checkpoint on are told to be no test.
         tasks: How many of them, dealt over the categories; all unless given.
         samples: Episodes per task.
         temperature: Of sampling; 0 is greedy.
@@ -128,6 +128,7 @@ def evaluate(  # noqa: PLR0915 -- one command, told from top to bottom
             "tasks": len(chosen),
             "samples": samples,
             **measured,
+            "seen_in": _seen(model, env, split),
             "resumed": len(kept),
             "out": str(out) if out else None,
             "seconds": round(perf_counter() - began, 3),
@@ -147,8 +148,28 @@ def _where(model: str, env: str | None, options: dict[str, Any]) -> tuple[str, d
     return env or "bfcl", options
 
 
+def _seen(model: str, env: str, split: str) -> str | None:
+    """Whether a run trained on a split of its environment, or chose its checkpoint on it."""
+    from seal.cli.policies import run_config  # noqa: PLC0415 -- not for --help
+
+    trained = run_config(model)
+    if trained is None or env != trained.environment.name:
+        return None
+    if split in ("all", trained.environment.train):
+        return "training"
+    return "validation" if split == trained.environment.validation and trained.evaluation.every else None
+
+
+_SEEN = {
+    "training": "the run was trained on these tasks, or on some of them: this is no test. --split held-out is one.",
+    "validation": "the run chose its checkpoint on these tasks: this is no test. --split held-out is one.",
+}
+
+
 def _say(answer: Result) -> None:
     data = answer.data
+    if data["seen_in"] is not None:
+        answer.say(Text(f"NOTE: {_SEEN[data['seen_in']]}", style="bold yellow"))
     if data["interface"] is not None:
         cues = ", ".join(data["interface"]) or "none"
         answer.say(Text(f"WITH CUES ({cues}): this is not success in the bare environment.", style="bold magenta"))

@@ -32,13 +32,15 @@ def show(
         path: A run directory, a directory of traces, or one trace file.
         task: Only this task.
         sample: Only this sample of a task (0 to G-1).
-        round: Only this round, counted as in rounds.jsonl (from 0).
+        round: Only this round, counted from 1 as in progress and reports (files count from 0: round-0000.jsonl is 1).
         label: Only trajectories with a turn of this label.
         raw: Print the assistant's text as it was sampled, and shorten nothing.
         limit: Print at most so many; 0 for all.
         json: Print the trajectories as one JSON object.
     """
-    wanted = Filter(task, sample, round, _label(label))
+    if round is not None and round < 1:
+        raise ConfigError(f"--round counts from 1 (files count from 0: round-0000.jsonl is round 1), got {round}")
+    wanted = Filter(task, sample, None if round is None else round - 1, _label(label))
     if limit < 0:
         raise ConfigError(f"--limit must be 0 (all) or more, got {limit}")
     with result(as_json=json) as answer:
@@ -67,7 +69,7 @@ class Filter:
     Attributes:
         task: Task id.
         sample: Sample of the task.
-        round: Round of training.
+        round: Round of training, from 0 as in the files.
         label: Dominant label of at least one turn.
     """
 
@@ -107,8 +109,8 @@ def select(path: Path, wanted: Filter) -> Iterator[Traced]:
     if not hit and wanted.task is not None and wanted.task not in tasks:
         raise MissingError(f"no trace in {path} is of task {wanted.task!r}; it has {_some(sorted(tasks))}")
     if not hit and wanted.round is not None and wanted.round not in rounds:
-        have = f"{min(rounds)} to {max(rounds)}" if rounds else "none"
-        raise MissingError(f"no trace in {path} is of round {wanted.round}; rounds in it: {have}")
+        have = f"{min(rounds) + 1} to {max(rounds) + 1}" if rounds else "none"
+        raise MissingError(f"no trace in {path} is of round {wanted.round + 1}; rounds in it: {have}")
 
 
 def files(path: Path) -> list[Path]:

@@ -10,11 +10,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
 
+from rich.text import Text
+
 from seal.cli import recipes
 from seal.cli.exits import resumable
 from seal.cli.extras import needs
 from seal.cli.options import Flag, Repeated, Settings
-from seal.cli.output import Result, rate, result
+from seal.cli.output import Result, clean, rate, result
 from seal.config import RunConfig, load_config
 from seal.envs.named import is_own
 from seal.errors import ConfigError, MissingError
@@ -43,7 +45,7 @@ def train(
         run: Directory of the run; runs/RECIPE unless given, runs/demo without --recipe.
         resume: Go on with the run where its last whole checkpoint stands.
         anyway: Resume although versions, starting model or data changed, or records of earlier rounds are damaged.
-        model: Overrides model.source: a directory, a hub id, smollm2, package:NAME.
+        model: Overrides model.source: a directory, a hub id, pocket, smollm2, package:NAME.
         env: Overrides environment.name; as in `seal env list`, or path/to/file.py:object.
         rounds: Overrides rollout.rounds.
         seed: Overrides seed.
@@ -129,6 +131,17 @@ def _flags(*, model: str | None, env: str | None, rounds: int | None, seed: int 
 
 
 def _say(answer: Result, config: RunConfig, directory: Path) -> None:
+    from seal.engines.contrast import nothing_learned  # noqa: PLC0415 -- not for --help
+    from seal.trace import read_lines  # noqa: PLC0415
+
+    _results(answer, config, directory)
+    lines = directory / "rounds.jsonl"
+    rounds = [record for _, record in read_lines(lines)] if lines.is_file() else []
+    warning = nothing_learned(rounds, config, directory)
+    answer.say(*([] if warning is None else ["", Text(clean(warning), style="bold red")]))
+
+
+def _results(answer: Result, config: RunConfig, directory: Path) -> None:
     summary: Mapping[str, Any] = answer.data
     if summary.get("held_out"):
         from seal.cli.demo_report import report  # noqa: PLC0415 -- not for --help

@@ -71,7 +71,7 @@ def _title(traced: Traced) -> str:
     trajectory = traced.trajectory
     reward = trajectory.verdict.reward
     outcome = "unscored" if reward is None else "success" if reward > 0 else f"failure ({trajectory.verdict.kind})"
-    when = f" · round {traced.round}" if traced.round is not None else ""
+    when = f" · round {traced.round + 1}" if traced.round is not None else ""
     return clean(f"{trajectory.environment} · {trajectory.task_id} · sample {trajectory.sample}{when} · {outcome}")
 
 

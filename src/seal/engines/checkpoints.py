@@ -147,7 +147,11 @@ class Checkpoints:
         except DataError as error:
             raise DataError(f"the best checkpoint is damaged ({self.best}: {error}); go on with --resume") from error
         if content.get("round") != round_index:
-            raise DataError(f"{self.best} is from round {content.get('round')}, not {round_index}; go on with --resume")
+            kept, wanted = (
+                "an unvalidated round" if index is None else f"round {index + 1}"
+                for index in (content.get("round"), round_index)
+            )
+            raise DataError(f"{self.best} is from {kept}, not {wanted}; go on with --resume")
 
     # -- resuming --------------------------------------------------------------------------------------------------
 

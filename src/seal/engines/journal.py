@@ -13,6 +13,7 @@ from typing import Any
 
 from seal.config import RunConfig
 from seal.engines.checkpoints import Resumed
+from seal.engines.contrast import nothing_learned, unsolved
 from seal.engines.progress import Reporter
 from seal.engines.records import RolloutRecord, interface_gap, round_record
 from seal.engines.rundir import RunDirectory
@@ -94,6 +95,15 @@ class Journal:
         self.measured.seconds += passed
         return passed
 
+    def before_training(self, validation: dict[str, Any]) -> None:
+        """The untrained policy was validated."""
+        self.measured.before = validation
+        self._note(unsolved(validation))
+
+    def _note(self, text: str | None) -> None:
+        if text is not None and self._rank == 0:
+            self._reporter.note(text)
+
     def due(self, index: int) -> bool:
         """Whether round `index` is followed by a validation."""
         every = self._config.evaluation.every
@@ -162,6 +172,8 @@ class Journal:
             self._directory.write_round(record)
             self._trackers.log(record)
             self._reporter.finished_round(record)
+            if played.index == 0:
+                self._note(nothing_learned([record], self._config, self._directory.path))
         self._reporter.begin("save", round_index=played.index, total=None)
 
     def saved(self, checkpoint: Path, state: State) -> None:

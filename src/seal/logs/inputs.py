@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from seal.errors import DataError, MissingError
+from seal.logs.ours import without_records_of_runs
 from seal.logs.stream import STDIN
 from seal.logs.trial import without_books
 
@@ -42,7 +43,7 @@ def _inside(folder: Path) -> list[Path]:
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
-    found = without_books(files)
+    found = without_records_of_runs(folder, without_books(files))
     if not found:
         raise DataError(f"{folder} is a folder without logs; looked for names that end in {', '.join(ENDINGS)}")
     return found

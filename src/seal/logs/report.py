@@ -156,6 +156,7 @@ def report_of(
     tools_given: bool = False,
     threshold: float | None = None,
     reward: str | None = None,
+    interface: InterfaceOptions | None = None,
 ) -> Report:
     """Put a tally into words and tables.
 
@@ -165,6 +166,7 @@ def report_of(
         tools_given: Whether schemas were given beside the logs.
         threshold: The lowest reward of a success, if the user named one.
         reward: Where the user said that the rewards stand.
+        interface: What the interface may do; None for the defaults of training.
     """
     profile = _profile(tally)
     known = bool(tally.scored) and not ambiguous(tally, threshold)
@@ -202,7 +204,7 @@ def report_of(
         by_position=_by_position(tally),
         by_model=_table(tally.models, drop_single=True),
         modes=_modes(tally),
-        cues=_cues(profile, tally),
+        cues=_cues(profile, tally, interface or InterfaceOptions()),
         warnings=tuple(remarks(tally, tools_given=tools_given, threshold=threshold, reward=reward)),
         profile=profile,
     )
@@ -296,11 +298,10 @@ def _profile(tally: Tally) -> Profile:
     return profile
 
 
-def _cues(profile: Profile, tally: Tally) -> tuple[SuggestedCue, ...]:
+def _cues(profile: Profile, tally: Tally, options: InterfaceOptions) -> tuple[SuggestedCue, ...]:
     """What the first round of training would switch on for this profile (eq 15)."""
     if not profile.turns:
         return ()
-    options = InterfaceOptions()
     active = evolve(start(options), History().add(profile), options).active
     chosen = [
         SuggestedCue(

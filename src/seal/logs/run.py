@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from seal.errors import DataError, StorageError
 from seal.logs.analyse import Settings
 from seal.logs.gather import gathered
 from seal.logs.inputs import expand
+from seal.logs.ours import interface_of, parted
 from seal.logs.pool import Batch, analysed
 from seal.logs.record import Context
 from seal.logs.report import Report, report_of
@@ -35,12 +36,17 @@ class Outcome:
     """What a run over files leaves.
 
     Attributes:
-        report: The result.
-        transcripts: Kept transcripts, each once, failures first.
+        report: The result: of everything, or of `part`.
+        transcripts: Kept transcripts of it, each once, failures first.
+        part: What the result is about where the files hold several things that no rate may mix: the training rounds of
+            runs of ours, and tests before and after them. "" where they do not.
+        others: Results of the other parts, by name.
     """
 
     report: Report
     transcripts: tuple[Mapping[str, Any], ...] = ()
+    part: str = ""
+    others: Mapping[str, Report] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,26 +86,61 @@ def diagnose_files(
         DataError, StorageError: If not one of the files could be opened; the message is that of the first.
     """
     settings = settings or Settings()
-    tally = Tally()
     named = expand(paths)
-    total = sum(path.stat().st_size for path in named if path.is_file())
-    progress = _Progress(max(total, 1), on_progress)
+    progress = _Progress(max(sum(path.stat().st_size for path in named if path.is_file()), 1), on_progress)
+    parts = parted(named)
     problems: list[DataError | StorageError] = []
-    for done, size in analysed(_batches(named, tally, problems), settings, workers or _processes(total)):
+    tallies = {
+        name: _tally(
+            files,
+            settings if place == 0 else replace(settings, transcripts=0),
+            workers=workers,
+            progress=progress,
+            on_rows=on_rows,
+            problems=problems,
+        )
+        for place, (name, files) in enumerate(parts.items())
+    }
+    if len(problems) == len(named) and problems:
+        raise problems[0]
+    progress.add(progress.total)
+    reports = {
+        name: report_of(
+            tally,
+            tuple(str(path) for path in (paths if len(parts) == 1 else parts[name])),
+            tools_given=settings.tools is not None,
+            threshold=settings.threshold,
+            reward=settings.reward,
+            interface=interface_of(parts[name]),
+        )
+        for name, tally in tallies.items()
+    }
+    first = next(iter(reports))
+    return Outcome(
+        reports[first],
+        _transcripts(tallies[first], settings),
+        part=first if len(reports) > 1 else "",
+        others={name: report for name, report in reports.items() if name != first},
+    )
+
+
+def _tally(
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    workers: int | None,
+    progress: _Progress,
+    on_rows: Callable[[str], object] | None,
+    problems: list[DataError | StorageError],
+) -> Tally:
+    tally = Tally()
+    total = sum(path.stat().st_size for path in files if path.is_file())
+    for done, size in analysed(_batches(files, tally, problems), settings, workers or _processes(total)):
         progress.add(size)
         if on_rows is not None and done.rows:
             on_rows(done.rows)
         tally.merge(done, transcripts=settings.per_label)
-    if len(problems) == len(named) and problems:
-        raise problems[0]
-    progress.add(progress.total)
-    files = tuple(str(path) for path in paths)
-    return Outcome(
-        report_of(
-            tally, files, tools_given=settings.tools is not None, threshold=settings.threshold, reward=settings.reward
-        ),
-        _transcripts(tally, settings),
-    )
+    return tally
 
 
 def _processes(size: int) -> int:

@@ -24,10 +24,11 @@ def switched(rounds: Sequence[Record]) -> Section | None:
     for record in rounds:
         profile = Profile.from_json(record["profile"])
         shares += [
-            {"cue": cue, "round": record["round"], "share": standing_share(Scoped.parse(cue), profile)} for cue in used
+            {"cue": cue, "round": record["round"] + 1, "share": standing_share(Scoped.parse(cue), profile)}
+            for cue in used
         ]
     bars = [
-        {"cue": cue, "from": record["round"] - 0.5, "to": record["round"] + 0.5}
+        {"cue": cue, "from": record["round"] + 0.5, "to": record["round"] + 1.5}
         for record in rounds
         for cue in record["interface"]["shown"]
         if cue in used and record["interface"]["exposure"]

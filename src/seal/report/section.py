@@ -50,7 +50,7 @@ class Overview:
 def series(rounds: Sequence[Record], wanted: Mapping[str, Callable[[Record], float | None]]) -> list[dict[str, Any]]:
     """Rows of `charts.lines`; rounds without a value leave a gap."""
     return [
-        {"round": record["round"], "value": value, "series": name}
+        {"round": record["round"] + 1, "value": value, "series": name}
         for name, get in wanted.items()
         for record in rounds
         if (value := get(record)) is not None

@@ -65,7 +65,7 @@ def _success(rounds: Sequence[Record]) -> Section:
     names = {"success": "rollouts", "success_cued": "with cues", "success_bare": "without cues"}
     used = names if any(r["success_cued"] is not None for r in rounds) else {"success": "rollouts"}
     rows = series(rounds, {name: itemgetter(key) for key, name in used.items()})
-    checked = [(r["round"], r["validation"]) for r in rounds if r["validation"]]
+    checked = [(r["round"] + 1, r["validation"]) for r in rounds if r["validation"]]
     rows += [{"round": index, "value": v["success"], "series": "validation"} for index, v in checked]
     band = [{"round": i, "low": v["low"], "high": v["high"], "series": "validation"} for i, v in checked]
     note = (
@@ -81,7 +81,8 @@ def _profile(rounds: Sequence[Record]) -> Section:
         total = sum(record["labels"].values()) or 1
         names = sorted({label for r in rounds for label in r["labels"]})
         rows += [
-            {"round": record["round"], "label": name, "share": record["labels"].get(name, 0) / total} for name in names
+            {"round": record["round"] + 1, "label": name, "share": record["labels"].get(name, 0) / total}
+            for name in names
         ]
     return Section("Failure profile", "Turns of the training rollouts by dominant label.", charts.label_areas(rows))
 
@@ -89,7 +90,7 @@ def _profile(rounds: Sequence[Record]) -> Section:
 def _misalignment(rounds: Sequence[Record]) -> Section | None:
     found = misalignment(rounds)
     rows = [
-        {"round": record["round"], "value": value, "series": name}
+        {"round": record["round"] + 1, "value": value, "series": name}
         for name in ("interface", "weights", "drift")
         for record, item in zip(rounds, found, strict=True)
         if (value := getattr(item, name)) is not None and (name != "weights" or _weighted(rounds))
@@ -140,7 +141,7 @@ def _reliance(rounds: Sequence[Record]) -> Section | None:
 
 
 def _gap(rounds: Sequence[Record]) -> Section | None:
-    measured = [{"round": r["round"], **r["interface_gap"]} for r in rounds if r["interface_gap"]]
+    measured = [{"round": r["round"] + 1, **r["interface_gap"]} for r in rounds if r["interface_gap"]]
     rows = [
         {"round": gap["round"], "value": gap[how]["difference"], "series": how}
         for how in ("greedy", "sampled")
@@ -154,7 +155,7 @@ def _gap(rounds: Sequence[Record]) -> Section | None:
 
 
 def _teacher(rounds: Sequence[Record]) -> Section | None:
-    measured = [{"round": r["round"], **r["distill"]} for r in rounds if r.get("distill")]
+    measured = [{"round": r["round"] + 1, **r["distill"]} for r in rounds if r.get("distill")]
     rows = series(measured, {"successes": itemgetter("gap_success"), "failures": itemgetter("gap_failure")})
     note = (
         "log pi(token | what the teacher reads) - log pi(token), nats a token, before each update. Below zero: the "
@@ -166,7 +167,7 @@ def _teacher(rounds: Sequence[Record]) -> Section | None:
 def _rescued(rounds: Sequence[Record]) -> Section | None:
     if not any(r.get("rescue") for r in rounds):
         return None
-    counts = [{"round": r["round"], **(r["rescue"] or {"groups": 0, "rescued": 0})} for r in rounds]
+    counts = [{"round": r["round"] + 1, **(r["rescue"] or {"groups": 0, "rescued": 0})} for r in rounds]
     rows = series(counts, {"played again": itemgetter("groups"), "with a success then": itemgetter("rescued")})
     note = "Groups without any success are played again with cues, while a cue is on."
     return Section("Rescued groups", note, charts.lines(rows, y="groups", zero=True))
@@ -201,7 +202,7 @@ def _tokens(rounds: Sequence[Record]) -> Section | None:
 
 def _seconds(rounds: Sequence[Record]) -> Section | None:
     rows = [
-        {"round": record["round"], "stage": stage, "seconds": value}
+        {"round": record["round"] + 1, "stage": stage, "seconds": value}
         for record in rounds
         for stage, value in record["seconds"].items()
         if stage != "total"

@@ -20,6 +20,15 @@ from seal.testing.sessions import answers, apart, deterministic, guarded, snapsh
 _WALKED = 24
 """Tasks whose sessions are driven directly."""
 
+_SMALLEST = {"train": 8, "validation": 10, "held-out": 10}
+"""Tasks below which a split is told to be small."""
+
+_MEANS = {
+    "train": "the same few tasks come again in every round",
+    "validation": "which checkpoint is best is decided by luck",
+    "held-out": "a success rate over so few says next to nothing",
+}
+
 
 def check_env(
     environment: Environment,
@@ -51,7 +60,8 @@ def check_env(
     proof = environment.proof() if isinstance(environment, Proving) else Proof()
     contract, chosen = _contract(environment, proof, tasks, seed)
     if not chosen:
-        return CheckReport(environment.name, 0, (contract,), {}, 0, {}, time.monotonic() - began)
+        rows: tuple[Row, ...] = (contract, _sizes(environment))
+        return CheckReport(environment.name, 0, rows, {}, 0, {}, time.monotonic() - began)
     rng = Random(f"check/{seed}")
     plays = Plays(environment, proof, presenter or showing(tuple(CUES)).presenter(), rng)
     plays.play(chosen, progress)
@@ -59,6 +69,7 @@ def check_env(
     answered = answers(environment, [item.task for item in walks], rng, lenient=proof.lenient)
     rows = (
         contract,
+        _sizes(environment),
         *_played(plays, len(chosen), proof),
         deterministic(environment, walks),
         apart(environment, walks),
@@ -110,6 +121,27 @@ def _contract(environment: Environment, proof: Proof, tasks: int | None, seed: i
     return row("contract", f"splits, tasks and limits; {len(chosen)} tasks to be played", failures, fix), chosen
 
 
+def _sizes(environment: Environment) -> Row:
+    """How many tasks each split holds; small ones are told, and fail nothing: one begins small."""
+    parts, why = guarded(
+        lambda: {name: environment.tasks(name).tasks for name in _SMALLEST if name in environment.splits()}
+    )
+    if why:
+        return skipped("split sizes", why)
+    groups = {name: len({task.group for task in tasks}) for name, tasks in parts.items()}
+    found = ", ".join(
+        f"{name} {len(tasks)}" + (f" in {groups[name]} groups" if groups[name] != len(tasks) else "")
+        for name, tasks in parts.items()
+    )
+    small = [
+        f"small: {name} has {len(tasks)}, below {_SMALLEST[name]}: {_MEANS[name]}"
+        for name, tasks in parts.items()
+        if len(tasks) < _SMALLEST[name]
+    ]
+    fix = "write more tasks or smaller groups, or name a 'split' in each (docs/environments.md: how many a split needs)"
+    return Row("split sizes", None, found or "none of train, validation, held-out", tuple(small), fix)
+
+
 def _unknown(environment: Environment) -> list[str]:
     try:
         environment.task("no such task")
@@ -122,9 +154,7 @@ def _unknown(environment: Environment) -> list[str]:
 
 def _played(plays: Plays, tasks: int, proof: Proof) -> list[Row]:
     referenced = plays.counts["reference"]
-    unasked = proof.lenient or (
-        "the environment brings its own corruptions" if proof.corruptions else "no call could be given another value"
-    )
+    unasked = proof.lenient or ("the environment brings its own corruptions" if proof.corruptions else _untried(plays))
     kinds = len(plays.counts) - ("reference" in plays.counts)
     return [
         row(
@@ -180,6 +210,19 @@ def _played(plays: Plays, tasks: int, proof: Proof) -> list[Row]:
             "an error of a tool is the tool's; one in a verifier, a snapshot or a worker leaves nobody to score",
         ),
     ]
+
+
+def _untried(plays: Plays) -> str:
+    """Why it is not known whether a wrong value costs the reward, and what to do about it."""
+    why = (
+        f"each of {plays.other_values} other values gave an error"
+        if plays.other_values
+        else "no reference ends a turn with a call whose arguments could have another value"
+    )
+    return (
+        f"not known: {why}. To have it checked, let a task end in a call with a value that the tools take and that is "
+        "not the right one"
+    )
 
 
 def _variants(proof: Proof, chosen: Sequence[Task]) -> list[Row]:

@@ -59,6 +59,7 @@ class Plays:
         rewarded_for_nothing: Tasks that pass without a call.
         wrong_labels: Corruptions that do not get what they deserve.
         values: By tool: how many other values were taken without an error, and how many of them cost the reward.
+        other_values: How many calls with another value were played, errors included.
         unscored: Episodes that nobody could score.
         wrong_schemas: Specifications that are none.
         tools: Names of all tools.
@@ -74,6 +75,7 @@ class Plays:
         self.rewarded_for_nothing: list[str] = []
         self.wrong_labels: list[str] = []
         self.values: dict[str, list[int]] = {}
+        self.other_values = 0
         self.unscored: list[str] = []
         self.wrong_schemas: list[str] = []
         self.search = leaks.Search()
@@ -165,6 +167,7 @@ class Plays:
 
     def _change_values(self, cases: Sequence[Case]) -> None:
         """Count by tool whether other values that run without an error make a difference."""
+        self.other_values += len(cases)
         for case, tau in zip(cases, self._bare(cases), strict=True):
             calls = case.script[case.turn]
             turn = tau.turns[case.turn] if case.turn < len(tau.turns) else None
@@ -190,7 +193,7 @@ class Plays:
 
     def _judge(self, case: Case, tau: Trajectory) -> None:
         self.counts[case.kind] += 1
-        place = f"{case.task.id} {case.kind}" + (f" in turn {case.turn}" if case.label is not None else "")
+        place = f"{case.task.id} {case.kind}" + (f" in turn {case.turn + 1}" if case.label is not None else "")
         if tau.failure is not None:
             self.unscored.append(f"{place}: {tau.failure.blame}: {tau.failure.kind}: {tau.failure.message}")
             if case.label is None:

@@ -18,7 +18,7 @@ class Row:
         name: What was checked.
         passed: Whether it holds; None if it was not asked, or only tells.
         found: What was looked at, in words.
-        failures: What was not as it should be, one line each.
+        failures: What was not as it should be, one line each; in a row that only tells, what to know.
         fix: What to do about it.
     """
 
@@ -131,6 +131,6 @@ def details(item: Row) -> list[str]:
     lines = [f"        {failure}" for failure in item.failures[:SHOWN]]
     if len(item.failures) > SHOWN:
         lines.append(f"        and {len(item.failures) - SHOWN} more")
-    if item.failures and item.passed is False:
+    if item.failures and item.fix:
         lines.append(f"        fix: {item.fix}")
     return lines

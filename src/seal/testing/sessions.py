@@ -122,7 +122,7 @@ def _walked(environment: Environment, item: Walk) -> list[str]:
 def _differ(first: Sequence[str] | None, second: Sequence[str] | None) -> str:
     for number, (one, other) in enumerate(zip(first or (), second or (), strict=False)):
         if one != other:
-            return f"call {number} gave {one[:80]!r}, then {other[:80]!r}"
+            return f"call {number + 1} gave {one[:80]!r}, then {other[:80]!r}"
     return "" if len(first or ()) == len(second or ()) else "one had more calls than the other"
 
 

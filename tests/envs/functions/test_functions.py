@@ -13,6 +13,7 @@ from envs.functions import desk
 from envs.functions.desk import TASKS, Desk, Ledger, call, double
 from fakes import call as calling
 from fakes import say, script
+from seal.envs import make
 from seal.envs.functions import Functions, ToolTask, UserTurn, documented
 from seal.envs.functions.session import FunctionsSession
 from seal.envs.functions.tasks import load_tasks, read_task
@@ -380,11 +381,15 @@ TURN = (UserTurn(user="u", calls=()),)
         (lambda: Functions([with_note], TASKS), r"documented\(\) speaks of 'y'; its arguments: x"),
         (lambda: Functions([double], []), "at least one task"),
         (lambda: Functions([double], [TASKS[1], TASKS[1]]), "two tasks are called 'none'"),
-        (lambda: Functions([double], TASKS), "task 'order', turn 0: there is no tool 'look'"),
+        (lambda: Functions([double], TASKS), "task 'order', turn 1: there is no tool 'look'"),
         (lambda: Functions([double], [ToolTask(id="t", turns=(UserTurn(user="u"),))]), "nothing says what is right"),
         (lambda: Functions([double], [ToolTask(id="t", turns=())]), r"has no turn and no user|nothing says"),
         (lambda: Functions([double], [ToolTask(id="t", turns=TURN, split="test")]), "split 'test' is none of"),
         (lambda: Functions([double], [{"id": "t"}]), "at least one turn"),
+        (
+            lambda: Functions(Desk, [{"id": "t", "state": {"rom": 1}, "turns": [{"user": "u", "abstain": True}]}]),
+            r"task 't': the 'state' has 'rom', and Desk takes no such argument",
+        ),
         (lambda: Functions(Desk, TASKS, max_steps=0), "max_steps must be at least 1"),
         (lambda: Functions(Desk, TASKS, isolation="docker"), "isolation is 'process' or 'none'"),  # type: ignore[arg-type]
         (lambda: Functions(Desk, TASKS, malformed="crash"), "malformed is"),  # type: ignore[arg-type]
@@ -437,3 +442,36 @@ def test_long_results_are_cut() -> None:
     )
     session = begun(environment, "t")
     assert session.call(call("long")).raw == f"{'x' * 50}\n[400 characters left out]\n{'x' * 50}"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Functions([ask], TASKS, isolaton='none')", "own.py, line 11 .*'isolaton'; did you mean 'isolation'"),
+        ("ToolTask(id='t', categry='c', turns=())", "own.py, line 11 .*'categry'; did you mean 'category'"),
+        ("Functions([ask], TASKS, colour=1)", "own.py, line 11 .*'colour'; it takes tools, tasks"),
+        ("ask.missing", "own.py, line 11 .*AttributeError"),
+        ("Functions([odd], TASKS)", "argument 'company' has no schema: .* type hint, 5; expected a type such as int"),
+        (
+            "Functions(Shop, [{'id': x, 'state': {'frist': 1}, 'turns': TASKS[0]['turns']} for x in 'abc'])",
+            "task 'a' and 2 more: .*'frist', and Shop takes no such argument; did you mean 'first'",
+        ),
+    ],
+)
+def test_a_slip_is_told_with_its_line_and_the_word_that_was_meant(tmp_path: Path, line: str, message: str) -> None:
+    lines = [
+        "from seal.envs.functions import Functions, ToolTask",
+        "class Shop:",
+        "    def __init__(self, first: int = 0) -> None: self.first = first",
+        "    def ask(self) -> str: return 'yes'",
+        "def ask() -> str:",
+        "    return 'yes'",
+        "def odd(company: 5) -> str:",
+        "    return 'yes'",
+        "TASKS = [{'id': 't', 'turns': [{'user': 'ask', 'calls': [{'name': 'ask'}]}]}]",
+        "",
+        f"environment = {line}",
+    ]
+    (tmp_path / "own.py").write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match=message):
+        make(str(tmp_path / "own.py"))

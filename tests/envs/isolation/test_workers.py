@@ -304,3 +304,63 @@ def test_a_zygote_that_is_killed_is_made_again() -> None:
                 time.sleep(0.05)
         else:
             pytest.fail("no new zygote")
+
+
+_BESIDE = """
+import helper
+from seal.envs.functions import Functions, ToolTask, UserTurn
+from seal.types import ToolCall
+
+
+def ask() -> str:
+    return helper.ANSWER
+
+
+environment = Functions([ask], [ToolTask(id="t", turns=(UserTurn(user="ask", calls=(ToolCall("ask", {}),)),))])
+"""
+
+
+def _check(folder: Path, *names: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "seal", "env", "check", *names],
+        cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["shop.py", "shop:environment"])
+def test_a_file_that_shadows_the_standard_library_breaks_nothing_beside_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / "shop.py").write_text(_BESIDE)
+    (tmp_path / "helper.py").write_text("ANSWER = 'yes'\n")
+    for shadow in ("random", "json", "socket"):
+        (tmp_path / f"{shadow}.py").write_text(f"raise RuntimeError('{shadow} of the user')\n")
+    done = _check(tmp_path, name)
+    assert done.returncode in (0, 1), done.stderr  # 1: there is no validation task
+    assert "pass references pass" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_who_needs_the_shadowed_module_is_told_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import random\n\nrandom.roll_dice()\n")
+    (tmp_path / "random.py").write_text("def roll_dice(): ...\n")
+    done = _check(tmp_path, "shop.py")
+    assert done.returncode == 2
+    assert "shop.py, line 3" in done.stderr
+    assert "random.py beside it has the name of a module of the standard library" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_start_that_crashes_is_one_message_with_the_file_and_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # What no order of the path helps against: it runs before anything else does, and changes the path itself.
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nopen({str(tmp_path / 'trace')!r}, 'a').write('x')\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    )
+    (tmp_path / "random.py").write_text("raise RuntimeError('mine')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Workers(Actor) as workers:
+        for _ in range(3):
+            with pytest.raises(ConfigError, match=r"RuntimeError: mine.*random\.py"):
+                workers.open({})
+    assert (tmp_path / "trace").read_text() == "x"
+    assert "Traceback" not in capfd.readouterr().err

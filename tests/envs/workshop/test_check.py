@@ -160,8 +160,8 @@ def test_show_prints_a_task() -> None:
     workshop = Workshop("hard")
     plan = workshop.plan(workshop.task("workshop/held-out/2"))
     text = workshop.show("workshop/held-out/2")
-    for turn in plan.turns:
-        assert turn.user in text
+    for number, turn in enumerate(plan.turns, 1):  # counted from 1, as everywhere
+        assert f"Turn {number}: {turn.user}" in text
         for call, observation in zip(turn.reference, turn.observations, strict=True):
             assert f"{call_text(call)} -> {observation}" in text
     for name, fitted in plan.toolbox.items():

@@ -117,7 +117,7 @@ class _Run:
         trainer, checkpoint = self._build(order)
         if checkpoint is None:
             if self.validation is not None and self.config.evaluation.before:
-                self.journal.measured.before = summarise(self.evaluations.validate()).to_json()
+                self.journal.before_training(summarise(self.evaluations.validate()).to_json())
             if self.test is not None:
                 self.journal.measured.held_out_before = self._test("before")
         self.journal.lap()

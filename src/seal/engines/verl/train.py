@@ -134,7 +134,7 @@ class Run:
     def started(self, state: State) -> None:
         """Everything is loaded."""
         if state.round == 0 and len(self.validation) and self.config.evaluation.before:
-            self.journal.measured.before = summarise(self._validate(None, 0.0, None)).to_json()
+            self.journal.before_training(summarise(self._validate(None, 0.0, None)).to_json())
         self.journal.lap()
 
     def begins(self, state: State) -> None:

@@ -139,7 +139,7 @@ def _entry(category: str, question: dict[str, Any], answers: list[list[str]], pa
         elif len(said) == 1 and said[0]["role"] == "user":
             messages.append(said[0]["content"])
         else:
-            raise DataError(f"{path}: {identifier}, turn {turn}: expected one user message, got {len(said)}")
+            raise DataError(f"{path}: {identifier}, turn {turn + 1}: expected one user message, got {len(said)}")
     if len(answers) != len(messages):
         raise DataError(f"{path}: {identifier} has {len(messages)} turns and {len(answers)} reference answers")
     return Entry(

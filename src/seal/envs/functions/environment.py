@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -90,6 +92,7 @@ class Functions(ToolEnvironment):
             raise ConfigError(
                 f"task {given.id!r} has a 'state', but functions cannot take one; give setup=, or a class"
             )
+        _check_states(known, source if isinstance(source, type) else setup)
         making = Making(source, verifiers_of(known, verify), max_output, setup, snapshot)
         limits = Limits(deadline=deadline, memory=memory, network=network)
         super().__init__(
@@ -109,3 +112,31 @@ class Functions(ToolEnvironment):
             early_stop=early_stop,
             deterministic=deterministic,
         )
+
+
+def _check_states(tasks: Mapping[str, ToolTask], taker: Callable[..., object] | None) -> None:
+    """Every key of a task's `state` must be an argument of what takes it, the class or `setup`.
+
+    Raises:
+        ConfigError: For the first that is none, with the number of tasks that have it.
+    """
+    if taker is None:
+        return
+    try:
+        parameters = inspect.signature(taker).parameters.values()
+    except (TypeError, ValueError):  # built in, or written in C
+        return
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    known = [parameter.name for parameter in parameters if parameter.kind in by_name]
+    for task in tasks.values():
+        for key in task.state:
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; it takes {', '.join(known) or 'nothing'}"
+                others = sum(key in other.state for other in tasks.values()) - 1
+                raise ConfigError(
+                    f"task {task.id!r}{f' and {others} more' if others else ''}: the 'state' has {key!r}, and "
+                    f"{getattr(taker, '__qualname__', taker)} takes no such argument{hint}"
+                )

@@ -177,7 +177,7 @@ def checked(tasks: Iterable[ToolTask], tools: Sequence[str], *, verified: bool) 
             raise ConfigError(
                 f"task {task.id!r}: nothing says what is right; give every turn its reference calls, or a verifier"
             )
-        for number, turn in enumerate(task.turns):
+        for number, turn in enumerate(task.turns, 1):
             for name in (*turn.tools, *(call.name for call in turn.calls or ())):
                 if name not in tools:
                     near = difflib.get_close_matches(name, tools, n=1)

@@ -180,8 +180,11 @@ def _tool(name: str, function: Callable[..., object], kept: Callable[..., object
         try:
             adapters[parameter.name] = TypeAdapter(Annotated[hint, Field(description=note)] if note else hint)
         except (PydanticUserError, TypeError) as error:
-            first = str(error).partition("\n")[0]
-            raise ConfigError(f"tool {name!r}: argument {parameter.name!r} has no schema: {first}") from error
+            raise ConfigError(
+                f"tool {name!r}: argument {parameter.name!r} has no schema: no JSON value can be checked against its "
+                f"type hint, {_hint(hint)}; expected a type such as int, list[str], Literal['a', 'b'] or a dataclass "
+                "(a default value is written after =)"
+            ) from error
     offered = ToolSpec(name, _description(says), _schema(name, parameters, adapters))
     return Tool(
         name,
@@ -190,6 +193,10 @@ def _tool(name: str, function: Callable[..., object], kept: Callable[..., object
         {argument: Argument(argument, adapter) for argument, adapter in adapters.items()},
         kept,
     )
+
+
+def _hint(hint: object) -> str:
+    return hint.__qualname__ if isinstance(hint, type) else repr(hint)
 
 
 def _description(says: Any) -> str:

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO, Protocol
 
 from seal.envs.isolation.handing import handed
 from seal.envs.isolation.worker import OUT_OF_MEMORY, Factory, answer
+from seal.envs.named import standard_first
 from seal.errors import ConfigError, EnvironmentFailure
 
 GRACE = 5.0
@@ -149,10 +151,16 @@ class Workers:
         self._factory = factory
         self._lock = threading.Lock()
         self._zygote: _Zygote | None = None
+        self._refused = ""
 
     @property
     def network(self) -> str:
-        """Why workers can reach the network; "" if they cannot."""
+        """Why workers can reach the network; "" if they cannot.
+
+        Raises:
+            ConfigError: As `open`.
+            EnvironmentFailure: As `open`.
+        """
         with self._lock:
             return self._ready().network
 
@@ -160,7 +168,8 @@ class Workers:
         """Fork a worker and make an actor in it.
 
         Raises:
-            EnvironmentFailure: If the code cannot be imported in a worker, or the factory raised.
+            ConfigError: If the code cannot be imported in a worker; nothing is tried again then.
+            EnvironmentFailure: If no worker could be started, or the factory raised.
         """
         with self._lock:
             zygote = self._ready()
@@ -171,8 +180,14 @@ class Workers:
     def _ready(self) -> _Zygote:
         zygote = self._zygote
         if zygote is None or not zygote.usable:
-            # Not before: a module may make its environment while it is imported, in the zygote too.
-            zygote = self._zygote = _Zygote(handed(self._factory), self.limits)
+            if self._refused:
+                raise ConfigError(self._refused)
+            try:
+                # Not before: a module may make its environment while it is imported, in the zygote too.
+                zygote = self._zygote = _Zygote(handed(self._factory), self.limits)
+            except ConfigError as error:
+                self._refused = str(error)
+                raise
         return zygote
 
     def close(self) -> None:
@@ -205,15 +220,20 @@ class _Zygote:
         self._owner = os.getpid()
         here, there = socket.socketpair()
         path = [entry or os.getcwd() for entry in sys.path]
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 -- what a start that fails says; closed below
+        real = os.dup(2) if _is_open(2) else os.open(os.devnull, os.O_WRONLY)
         with there:
             process = subprocess.Popen(  # noqa: S603 -- our own module
-                [sys.executable, "-m", "seal.envs.isolation.zygote", str(there.fileno())],
-                pass_fds=[there.fileno()],
+                # -P and the order of the path: nothing of the user's stands before the standard library.
+                [sys.executable, "-P", "-m", "seal.envs.isolation.zygote", str(there.fileno()), str(real)],
+                pass_fds=[there.fileno(), real],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__.fileno() if sys.__stderr__ is not None else subprocess.DEVNULL,
+                stderr=self._said,
                 start_new_session=True,  # Ctrl-C is for us
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(standard_first(path)), "PYTHONUNBUFFERED": "1"},
             )
+        os.close(real)
         self._process, self._socket = process, here
         self._stream = here.makefile("rb")
         self._finalizer = weakref.finalize(self, _leave, process, here, self._stream, self._owner)
@@ -229,18 +249,34 @@ class _Zygote:
         try:
             here.sendall(json.dumps(header).encode() + b"\n" + payload)
             ready = self._hear()
-        except (OSError, EOFError) as error:
+        except TimeoutError as error:
             self.close()
             raise EnvironmentFailure(
-                f"the process for tools did not start within {limits.starting:g} s: {error or type(error).__name__}"
+                f"the process for tools did not start within {limits.starting:g} s; the machine may be too busy"
             ) from error
+        except (OSError, EOFError) as error:
+            raise self._crashed() from error
+        finally:
+            self._said.close()
         here.settimeout(None)
         if "error" in ready:
             self.close()
-            raise EnvironmentFailure(f"the tools cannot be imported in a worker: {ready['error']}")
+            raise ConfigError(f"the tools cannot be imported in a worker: {ready['error']}")
         self.network: str = ready["network"]
         if self.network and not limits.network:
             logging.getLogger(__name__).warning("tools can reach the network: %s", self.network)
+
+    def _crashed(self) -> ConfigError | EnvironmentFailure:
+        """Why it ended before it was ready: by itself, as it always will, or by a signal."""
+        try:
+            code = self._process.wait(10 * _PATIENCE)
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGKILL
+        self.close()
+        if code < 0:
+            return EnvironmentFailure(f"the process for tools was killed by {signal.Signals(-code).name}")
+        self._said.seek(0)
+        return ConfigError(f"the process for tools cannot start: {_last_words(self._said.read())}")
 
     @property
     def usable(self) -> bool:
@@ -279,6 +315,21 @@ class _Zygote:
 
     def close(self) -> None:
         self._finalizer()
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _last_words(written: bytes) -> str:
+    """The end of a traceback in one line: what was raised, and in which file."""
+    lines = [line.strip() for line in written.decode(errors="replace").splitlines() if line.strip()]
+    place = next((line for line in reversed(lines) if line.startswith('File "')), "")
+    return f"{lines[-1]} ({place})" if place else (lines[-1] if lines else "it ended without a word")
 
 
 def _leave(process: subprocess.Popen[bytes], control: socket.socket, stream: BinaryIO, owner: int) -> None:

@@ -1,4 +1,4 @@
-"""The process that workers are forked from: `python -m seal.envs.isolation.zygote FD`.
+"""The process that workers are forked from: `python -m seal.envs.isolation.zygote FD ERRORS`.
 
 It imports the actor's code once, then forks a worker each time it is handed a socket, and ends and reaps workers when
 it is told to, so that none stays behind as a zombie. It goes when its parent does, and every worker with it.
@@ -26,8 +26,15 @@ from seal.envs.named import load_file
 _LONGEST = 1 << 16
 
 
-def main(fd: int) -> None:
-    """Prepare, say how that went, then fork and reap on request."""
+def main(fd: int, errors: int) -> None:
+    """Prepare, say how that went, then fork and reap on request.
+
+    Args:
+        fd: The socket to the parent.
+        errors: What becomes standard error from here on; until here it is the parent's, which reads why a start failed.
+    """
+    os.dup2(errors, 2)
+    os.close(errors)
     control = socket.socket(fileno=fd)
     with control.makefile("rb") as stream:
         header = json.loads(stream.readline())
@@ -128,4 +135,4 @@ def _end(pid: int, patience: float, ended: dict[int, int]) -> int:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

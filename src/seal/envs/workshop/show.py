@@ -41,7 +41,7 @@ def show(plan: Plan) -> str:
     if hidden:
         lines += ["", "Hidden rules (documented, not offered):"]
         lines += [f"  {_rule(fitted)}" for fitted in hidden]
-    for number, turn in enumerate(plan.turns):
+    for number, turn in enumerate(plan.turns, 1):
         lines += ["", *_turn(number, turn, plan)]
     return "\n".join(lines)
 

@@ -100,7 +100,7 @@ def _turns(result: object, prompt: dict[str, Any], names: Mapping[str, str]) -> 
         raise DataError(f"`result` of a multi-turn task should be a list of turns, got {type(result).__name__}")
     for number, turn in enumerate(result):
         if not isinstance(turn, list):
-            raise DataError(f"turn {number} of `result` should be a list of steps, got {type(turn).__name__}")
+            raise DataError(f"turn {number + 1} of `result` should be a list of steps, got {type(turn).__name__}")
         yield Said("user", _question(prompt, number))
         yield from (_step(step, names) for step in turn)
         if not turn:
