@@ -19,12 +19,13 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.skipif(not (POCKET / "config.json").is_file(), reason="the pocket model is not installed")
 
 SMALL = (
-    "rollout.prompts=2",
+    "rollout.prompts=6",
     "rollout.group_size=4",
     "update.micro_batch=8",
     "environment.validation_tasks=4",
-    "evaluation.every=1",
+    "evaluation.every=2",
     "evaluation.held_out_tasks=8",
+    "update.learning_rate=2e-3",  # so that some turn goes otherwise after two rounds
 )
 
 

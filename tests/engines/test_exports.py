@@ -325,15 +325,9 @@ class Counted:
 @pytest.mark.parametrize("start", ["base", "adapter"])
 def test_the_final_test_holds_one_model(start, chosen, trained, starts, run, tmp_path, monkeypatch) -> None:
     """The trainer's own, which takes the chosen weights back; else the export, after the trainer's has been let go."""
-    from seal.engines.trl.train import _Run
+    from seal.engines.journal import Journal
 
-    original = _Run._keep_best
-
-    def choose(self, index):
-        if (index == 0) == (chosen == "first"):
-            original(self, index)
-
-    monkeypatch.setattr(_Run, "_keep_best", choose)
+    monkeypatch.setattr(Journal, "_best_so_far", lambda self, index, last: (index == 0) == (chosen == "first"))
     counted = Counted(monkeypatch)
     directory, summary, said = run(
         tmp_path / "run",
@@ -357,6 +351,7 @@ def test_the_final_test_holds_one_model(start, chosen, trained, starts, run, tmp
 @pytest.mark.parametrize("start", ["base", "adapter", "merged", "full run", "LoRA run"])
 def test_weights_put_back_are_those_of_a_fresh_load(start, trained, starts, run, tmp_path, monkeypatch) -> None:
     """The model of the last round takes the first round's weights back: bit for bit what a fresh load has."""
+    from seal.engines.journal import Journal
     from seal.engines.trl.restore import restore
     from seal.engines.trl.train import _Run
 
@@ -374,8 +369,7 @@ def test_weights_put_back_are_those_of_a_fresh_load(start, trained, starts, run,
     class Seen(Exception):
         pass
 
-    original = _Run._keep_best
-    monkeypatch.setattr(_Run, "_keep_best", lambda self, index: original(self, index) if index == 0 else None)
+    monkeypatch.setattr(Journal, "_best_so_far", lambda self, index, last: index == 0)
     monkeypatch.setattr(_Run, "_summarise", look)
     with pytest.raises(Seen):
         run(

@@ -27,13 +27,14 @@ SETTINGS = (
 GO = """
 import sys, letter; letter.register(); from pathlib import Path
 from engines.fsdp_on_cpu import switch_on; switch_on()
-from seal.config import load_config; from seal.engines.trl import train; from seal.engines.trl.train import _Run
+from seal.config import load_config; from seal.engines.journal import Journal
+from seal.engines.trl import train; from seal.engines.trl.train import _Run
 job, place = {job!r}, Path(sys.argv[1])
-keep, write = _Run._keep_best, _Run.updated
-_Run._keep_best = lambda self, index: keep(self, index) if index == 0 else None
+write = _Run.updated
+Journal._best_so_far = lambda self, index, last: index == 0
 train(load_config(None, job), place / "whole")
 def stop(self, metrics):
-    if self._played.index == 1:
+    if self.journal._played.index == 1:
         raise KeyboardInterrupt
     write(self, metrics)
 _Run.updated = stop
@@ -53,7 +54,7 @@ def test_two_fsdp2_processes_are_one(tmp_path, model_dir, run, monkeypatch) -> N
     """
     from safetensors.torch import load_file
 
-    from seal.engines.trl.train import _Run
+    from seal.engines.journal import Journal
 
     job = [*BASE, f"model.source={model_dir}", *SETTINGS]
     (tmp_path / "go.py").write_text(GO.format(job=job))
@@ -69,8 +70,7 @@ def test_two_fsdp2_processes_are_one(tmp_path, model_dir, run, monkeypatch) -> N
          str(tmp_path / "go.py"), str(tmp_path)],
         env=environment, check=True, timeout=280,
     )  # fmt: skip
-    keep = _Run._keep_best
-    monkeypatch.setattr(_Run, "_keep_best", lambda self, index: keep(self, index) if index == 0 else None)
+    monkeypatch.setattr(Journal, "_best_so_far", lambda self, index, last: index == 0)
     one, summary = run(*SETTINGS, name="one")
     two = tmp_path / "whole"
     assert len(list((two / "checkpoints" / "checkpoint-2" / "pytorch_model_fsdp_0").glob("*.distcp"))) == 2

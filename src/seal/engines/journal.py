@@ -160,7 +160,7 @@ class Journal:
             last = record["validation"] = self.measured.last = summarise(pairs).to_json()
             if self._config.evaluation.interface_gap and played.interface.shown:
                 record["interface_gap"] = self._gap(played, pairs, play)
-            if self.measured.best is None or last["success"] > self.measured.best["success"]:
+            if self._best_so_far(played.index, last):
                 self.measured.best, self.measured.best_round = last, played.index
                 keep(played.index)
         self._seconds["validation"] = perf_counter() - started
@@ -175,6 +175,10 @@ class Journal:
             if played.index == 0:
                 self._note(nothing_learned([record], self._config, self._directory.path))
         self._reporter.begin("save", round_index=played.index, total=None)
+
+    def _best_so_far(self, _index: int, last: Mapping[str, Any]) -> bool:
+        """Whether a validation is better than all before it; of equals, the first stays."""
+        return self.measured.best is None or last["success"] > self.measured.best["success"]
 
     def saved(self, checkpoint: Path, state: State) -> None:
         """Make a checkpoint whole."""
