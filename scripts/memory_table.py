@@ -21,7 +21,7 @@ MODELS = {
     "bfcl-qwen2.5-7b": Sizes(3584, 28, 28, 4, 128, 18944, 152064, attention_bias=True),
     "bfcl-toolace-2-8b": Sizes(4096, 32, 32, 8, 128, 14336, 128256),
 }
-"""Sizes by recipe, as in the config.json that each model's publisher has beside its weights on the Hugging Face hub."""
+"""Sizes by recipe, written down by hand and not read from the publishers' config.json: compare before you rent."""
 
 
 def render() -> str:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as oracle
 
-from seal.stats import mean_interval, paired_bootstrap, student_t_quantile, wilson
+from seal.stats import paired_bootstrap, wilson
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -20,19 +20,6 @@ def test_wilson_edges() -> None:
     assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
     with pytest.raises(ValueError, match="between 0 and n"):
         wilson(3, 2)
-
-
-@given(st.integers(1, 200), st.floats(0.5, 0.9995))
-def test_student_t_agrees_with_scipy(degrees, probability) -> None:
-    assert student_t_quantile(probability, degrees) == pytest.approx(oracle.t.ppf(probability, degrees), abs=1e-8)
-
-
-def test_mean_interval_by_hand() -> None:
-    estimate = mean_interval([1.0, 2.0, 3.0])
-    half = 4.302652729911275 * (1 / 3) ** 0.5
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((2.0, 2 - half, 2 + half))
-    with pytest.raises(ValueError, match="at least two"):
-        mean_interval([1.0])
 
 
 def test_paired_bootstrap_is_seeded_and_sees_pairs() -> None:

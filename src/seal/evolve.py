@@ -24,7 +24,7 @@ import random
 from dataclasses import dataclass, replace
 
 from seal.cue_use import Helpfulness, RoundUse
-from seal.cues import CUES, Cue, CueKind
+from seal.cues import CUES, CueKind
 from seal.interface import DRIVEN, CueState, Interface, InterfaceOptions, Recipe, allowed
 from seal.profile import History
 from seal.scoped import Scoped, in_order, narrowed, standing_shares
@@ -33,12 +33,6 @@ _LEARNED = 0.25
 """Step of the running mean of a cue's characters."""
 
 _LOWERED = 0.9
-
-
-def cue_share(cue: Cue, history: History, *, latest: bool = False) -> float:
-    """Standing share of the failures that a cue speaks to, over the window or in the latest round alone."""
-    profile = history.recent[-1] if latest and history.recent else history.windowed()
-    return sum(profile.standing_share(label) for label in cue.labels)
 
 
 @dataclass(frozen=True, slots=True)
